@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.programs.small import judged, small
-from torchferry.programs import absent, computed, entry_points, unlooked, uses
+from torchferry.programs import absent, computed, entry_points, lineage, unlooked
 from torchferry.programs.model import Verdict
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
@@ -77,6 +77,6 @@ def test_a_class_with_more_bases_than_are_followed_may_have_any(
     classes = "".join(f"class C{number}(C{number + 1}):\n    pass\n" for number in range(60))
     text = f"import torch\nclass C60:\n    def f(self):\n        torch.ones(1).cuda()\n{classes}x = C0()\nx.f()\n"
     found = [judged(tmp_path / "a", {"train.py": text})["train.py"].verdict]
-    monkeypatch.setattr(uses, "_MOST_BASES", 100)
+    monkeypatch.setattr(lineage, "_MOST_BASES", 100)
     found.append(judged(tmp_path / "b", {"train.py": text})["train.py"].verdict)
     assert found[0] is found[1]

@@ -178,6 +178,61 @@ def test_a_method_is_reached_by_the_classes_that_objects_have_it_from(
     assert needs(program["train.py"]) == need
 
 
+NAMED = "class A:\n    def run(self):\n        import fast_ops\n"
+SET = (
+    "class A:\n    @property\n    def mode(self):\n        return 1\n    @mode.setter\n    def mode(self, value):\n"
+    "        import fast_ops\n"
+)
+READ = SET.replace("import fast_ops", "pass").replace("return 1", "import fast_ops")
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        (f"{NAMED}    go = run\nA().go()\n", "ALWAYS"),
+        (f"{NAMED}    go = run\nA().stop()\n", "NEVER"),
+        (f"{NAMED}    go = run\n    start = go\nA().start()\n", "ALWAYS"),
+        (f"{NAMED}    __call__ = run\nA()()\n", "ALWAYS"),
+        (f"{NAMED}    __call__ = run\n", "NEVER"),
+        (f"{NAMED.replace('A:', 'A(torch.nn.Module):')}    forward = run\nA()(1)\n", "ALWAYS"),
+        (f"import os\n{NAMED}    def stop(self):\n        pass\n    go = run if 'FAST' in os.environ else stop\nA().go()\n",  # noqa: E501
+         "OPTION"),
+        (f"{NAMED}    def stop(self):\n        pass\n    go = run if torch.cuda.is_available() else stop\nA().go()\n",
+         "ALWAYS"),
+        (f"from functools import partialmethod\n{NAMED}    go = partialmethod(run)\nA().go()\n", "ALWAYS"),
+        (f"{NAMED}    TABLE = {{'run': run}}\n    def go(self):\n        self.TABLE['run'](self)\nA().go()\n", "ALWAYS"),  # noqa: E501
+        (f"{NAMED}    TABLE = {{'run': run}}\n    def go(self):\n        self.TABLE['stop'](self)\nA().go()\n", "OPTION"),  # noqa: E501
+        (f"import sys\n{NAMED}    TABLE = {{'run': run}}\n    def go(self):\n        self.TABLE.get(sys.argv[1])(self)\n"  # noqa: E501
+         "A().go()\n", "CHOSEN"),
+        (f"{NAMED}    TABLE = {{'run': run}}\nA()\n", "NEVER"),
+        (f"{NAMED}    STEPS = [run]\n    def go(self):\n        for step in self.STEPS:\n            step(self)\nA().go()\n",  # noqa: E501
+         "ALWAYS"),
+        (f"{NAMED}    print(run)\n", "ALWAYS"),
+        (f"{NAMED}class B(A):\n    pass\nB().go()\n".replace("\nclass B", "\n    go = run\nclass B"), "ALWAYS"),
+        (f"from operator import methodcaller\n{NAMED}list(map(methodcaller('run'), [A()]))\n", "ALWAYS"),
+        (f"import operator\n{NAMED}run = operator.methodcaller('run')\nrun(A())\n", "ALWAYS"),
+        (f"from operator import methodcaller\n{NAMED}list(map(methodcaller('stop'), [A()]))\n", "NEVER"),
+        (f"{SET}a = A()\na.mode = 1\n", "ALWAYS"),
+        (f"{SET}a = A()\na.mode += 1\n", "ALWAYS"),
+        (f"{SET}    def __init__(self):\n        self.mode = 1\nA()\n", "ALWAYS"),
+        (f"{SET}setattr(A(), 'mode', 1)\n", "ALWAYS"),
+        (f"{SET}a = A()\nprint(a.mode)\n", "NEVER"),
+        (f"{SET}import argparse\nargs = argparse.Namespace()\nargs.mode = 1\n", "NEVER"),
+        (f"{READ}a = A()\na.mode = 1\n", "NEVER"),
+        (f"{READ}a = A()\na.mode += 1\n", "ALWAYS"),
+        (f"{READ}print(A().mode)\n", "ALWAYS"),
+        (f"{SET.replace('setter', 'deleter').replace(', value', '')}a = A()\ndel a.mode\n", "ALWAYS"),
+        (f"{SET.replace('setter', 'deleter').replace(', value', '')}a = A()\na.mode = 1\n", "NEVER"),
+        (f"{NAMED}    mode = property(None, run)\na = A()\na.mode = 1\n", "ALWAYS"),
+        (f"{NAMED}    mode = property(None, run)\na = A()\nprint(a.mode)\n", "NEVER"),
+        (f"{NAMED}    mode = property(fdel=run)\na = A()\ndel a.mode\n", "ALWAYS"),
+    ],
+)  # fmt: skip
+def test_a_method_is_reached_by_each_of_its_names(text: str, need: str, tmp_path: Path) -> None:
+    files = {**BUILT, "train.py": f"import torch\n{text}print(torch.ones(1))\n"}
+    assert needs(judged(tmp_path, files)["train.py"]) == need
+
+
 @pytest.mark.parametrize("name", ["'flash_attn'", "'flash_' + 'attn'", "'xformers.ops'", "'k2'"])
 def test_what_is_imported_by_its_name_is_needed_as_by_a_statement(name: str, tmp_path: Path) -> None:
     text = START.format(f"import importlib\nops = importlib.import_module({name})", "ops.f()")

@@ -8,7 +8,8 @@ What each reaches
     modules         which file imports which, with the place
     computed        what a module name that is computed may be
     instantiated    classes that settings files name
-    uses            where functions and classes are used
+    uses            where functions and classes are used; use_kinds: the records of that; use_syntax: what a use is
+    method_names    the names under which objects have a method
     lineage         what classes are derived from, and which of them an object asks for a method
     tables          what dictionaries of functions and `getattr` choose
     decorators      what the project's own decorators keep, or give

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.stored import IMPORTS, bound_by_handler, is_only_asked
-from torchferry.programs.uses import Place, Uses
+from torchferry.programs.use_kinds import Place
+from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile

@@ -26,7 +26,8 @@ from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.uses import Place, Uses
+from torchferry.programs.use_kinds import Place
+from torchferry.programs.uses import Uses
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
@@ -553,12 +554,13 @@ class Reach:
             return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked, others, made in self.uses.of(file, names, unit):
+        for place, use_need, choice, option, asked, others, made, beside in self.uses.of(file, names, unit):
             if place.path not in closure or (made and not any(path in closure for path in made)):
                 continue
             said = need_of(option, others, use_need, program) if option else use_need
             need = max(least, said)
             carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
+            carried = (*carried, *(_Test(*each) for each in beside)) if beside else carried
             key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
                 continue

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.method_names import MethodName
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -115,6 +116,7 @@ class MethodRequest(NamedTuple):
         is_used: Whether the value is called or kept.
         owners: The names of classes that the object is certainly of.
         is_other: Whether it is certainly of no class but these.
+        access: What it does with what has the name: it reads, stores or deletes that.
     """
 
     text: str | None
@@ -122,12 +124,16 @@ class MethodRequest(NamedTuple):
     is_used: bool
     owners: frozenset[str]
     is_other: bool
+    access: type[ast.expr_context] = ast.Load
 
-    def may_be(self, owner: str, method: str) -> bool:
+    def may_be(self, owner: str, known_as: MethodName) -> bool:
         """Whether it may ask an object of a class for a method.
 
         Of an object that nobody knows only a name that is written down, or begins with what is, counts.
         """
+        if self.access is not known_as.access:
+            return False
+        method = known_as.name
         is_of, is_known = owner in self.owners, owner in self.owners or self.is_other
         if self.text is not None:
             return self.text == method and (is_of or not is_known)
@@ -141,22 +147,38 @@ def method_requests(file: PythonFile, names: Names) -> tuple[MethodRequest, ...]
     return tuple(request for _, request in _requests(file, names))
 
 
-def asked_by_name(file: PythonFile, names: Names, owner: str, method: str) -> Iterator[AskedMethod]:
+def asked_by_name(file: PythonFile, names: Names, owner: str, method: MethodName) -> Iterator[AskedMethod]:
     """Yield where a file may ask an object of a class for a method by its name."""
     for call, request in _requests(file, names):
         if request.may_be(owner, method):
-            yield AskedMethod(call, None if request.text is not None else is_equal(call.args[1], method))
+            asked = call.args[min(len(call.args), 2) - 1]
+            yield AskedMethod(call, None if request.text is not None else is_equal(asked, method.name))
+
+
+_ACCESS: dict[str, type[ast.expr_context]] = {"getattr": ast.Load, "setattr": ast.Store, "delattr": ast.Del}
+_OF_ANY = ("methodcaller", "attrgetter")
+"""Functions of `operator` that make one which asks any object for what has a name."""
+
+ASKING = frozenset({*_ACCESS, *_OF_ANY})
+"""Functions that ask an object for something by a name."""
 
 
 def _requests(file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, MethodRequest]]:
-    for use in file.names.get("getattr", ()):
-        call = file.parents.get(use)
-        if not isinstance(call, ast.Call) or call.func is not use or len(call.args) < 2:
-            continue
-        asked, is_used = call.args[1], isinstance(file.parents.get(call), (ast.Call, ast.Assign))
-        text = (string_value(asked) or "") if isinstance(asked, ast.Constant) else None
-        begin = "" if text is not None else _begin(asked)
-        yield call, MethodRequest(text, begin, is_used, *_owners(file, names, call.args[0]))
+    for function, access in _ACCESS.items():
+        for use in file.names.get(function, ()):
+            call = file.parents.get(use)
+            if not isinstance(call, ast.Call) or call.func is not use or len(call.args) < 2:
+                continue
+            asked, is_used = call.args[1], isinstance(file.parents.get(call), (ast.Call, ast.Assign))
+            text = (string_value(asked) or "") if isinstance(asked, ast.Constant) else None
+            begin = "" if text is not None else _begin(asked)
+            owners, is_other = _owners(file, names, call.args[0])
+            yield call, MethodRequest(text, begin, is_used or access is not ast.Load, owners, is_other, access)
+    for function in _OF_ANY:
+        for call in file.calls_by_name(function):
+            text = string_value(call.args[0]) if call.args else None
+            if text is not None and (names.qualified(call.func) or "").startswith("operator."):
+                yield call, MethodRequest(text.rpartition(".")[2], "", True, frozenset(), False)
 
 
 def is_equal(asked: ast.expr, text: str) -> ast.Compare:

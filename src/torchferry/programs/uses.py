@@ -12,12 +12,14 @@ from torchferry.programs import namespaces
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
+from torchferry.programs.method_names import MethodName, gives_a_name, names_of_method, uses_in_body
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.subcommands import subcommand
 from torchferry.programs.switches import commands_of_class
 from torchferry.programs.tables import (
+    ASKING,
     MethodRequest,
     asked_by_name,
     command_of,
@@ -27,6 +29,7 @@ from torchferry.programs.tables import (
     lookups,
     method_requests,
 )
+from torchferry.programs.use_kinds import Place, Use
 from torchferry.programs.use_syntax import (
     COMMANDS,
     RUN_WHEN_SERVED,
@@ -52,31 +55,6 @@ MOST_PLACES = 1_000
 """Places that a method may be called from, by its name, above which nobody looks at each: `to`, `load`."""
 
 
-class Place(NamedTuple):
-    """Where the search stands: a node of a file, None for the file as a whole."""
-
-    path: str
-    node: ast.AST | None
-    through: ast.AST | None = None
-    """The import that binds the name which is used there, where it stands inside of something."""
-
-
-class Use(NamedTuple):
-    """Where a function or class is spoken of, and what must be said or chosen for it to be meant.
-
-    `test` is the condition that a look-up in a table asks for it; of `others` one must be said. `made` are the files
-    one of which must be run, where it is meant only by objects of certain classes: those that make such an object.
-    """
-
-    place: Place
-    need: Need = Need.ALWAYS
-    choice: str = ""
-    option: str = ""
-    test: ast.Compare | None = None
-    others: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
-
-
 class Said(NamedTuple):
     """What a file says that many questions ask for, of more files than can be kept parsed.
 
@@ -89,6 +67,11 @@ class Said(NamedTuple):
     classes: tuple[SaidClass, ...] = ()
     looked_in: frozenset[str] = frozenset()
     requests: tuple[MethodRequest, ...] = ()
+
+
+def _is_implicit(name: str) -> bool:
+    """Whether Python or torch calls a method of the name."""
+    return (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
 
 
 def said_in(file: PythonFile, names: Names) -> Said:
@@ -162,52 +145,86 @@ class Uses:
         return self._everywhere[name]
 
     def _uses_of_method(self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode) -> Iterator[Use]:
-        name = unit.name
         called = False
-        is_implicit = (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
-        askers = self.lineage.askers(file, owner, name) if not is_implicit else None
-        if askers is not None:
-            related = self.lineage.related(owner)
-            spoken = self.sources.words.as_attribute(name)
-            # first the files that count: whether others call it is asked only where they do not
-            for path in sorted(spoken, key=lambda path: (not self._counts(path), path)):
-                if called and not self._counts(path):
-                    break
-                if not (self.sources.is_parsed(path) or self._may_ask(path, name, related | askers.names)):
-                    continue
-                loaded = self.sources.file(path)
-                if loaded is None:
-                    continue
-                other, other_names = loaded
-                for attribute in other.attributes.get(name, ()):
-                    if not isinstance(attribute.ctx, ast.Load) or is_inside(other, attribute, file, unit):
-                        continue
-                    if self._may_be_of(other, other_names, attribute, owner.name, related):
-                        called = True
-                        yield Use(Place(path, attribute))
-                    elif made := self._made_for(askers, other, attribute):
-                        called = True
-                        yield Use(Place(path, attribute), made=made)
-        for path in self._asking_by_name(file, owner, name):
-            loaded = self.sources.file(path)
-            for asked in asked_by_name(*loaded, owner.name, name) if loaded is not None else ():
+        for known_as in names_of_method(file, owner, unit):
+            for use in self._uses_under(file, names, owner, unit, known_as):
                 called = True
-                yield Use(Place(path, asked.call), test=asked.test)
+                yield use
+            for spoken in uses_in_body(file, owner, known_as.name) if known_as.table is None else ():
+                if not gives_a_name(file.statement(spoken)):
+                    called = True
+                    yield Use(Place(file.path, spoken))
+        name = unit.name
         for path in self.sources.words.holding("Fire") if not name.startswith("_") else ():
             loaded = self.sources.file(path)
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
                 called = True
                 yield Use(Place(path, call), Need.OPTION, option=name)
-        if called:
+        if called or _is_implicit(name):
             return
-        if askers is None or name.startswith("__") or self.lineage.has_foreign_base(names, owner):
+        if name.startswith("__") or self.lineage.has_foreign_base(names, owner):
             yield from self._uses_of_name(file, names, owner, set())
             return
+        askers = self.lineage.askers(file, owner, name)
         for heirs, need in ((askers.foreign, Need.ALWAYS), (askers.hidden, Need.CHOSEN)):
             for heir in filter(None, map(self.lineage.at, heirs)):
                 choice = f"{name}() ({file.path}:{unit.lineno})" if need is Need.CHOSEN else ""
                 for use in self.of(*heir):
                     yield use._replace(need=max(use.need, need), choice=use.choice or choice)
+
+    def _uses_under(
+        self, file: PythonFile, names: Names, owner: ast.ClassDef, unit: FunctionNode, known_as: MethodName
+    ) -> Iterator[Use]:
+        """Yield where objects are asked for a method under one of its names."""
+        tests = tuple((file.path, test, wanted) for test, wanted in known_as.tests)
+        if known_as.table is not None:
+            asking = [*lookups(file, known_as.table)]
+            yield from (Use(Place(file.path, each), test=test, beside=tests) for each, test in asking)
+            if asking:
+                return
+        name = known_as.name
+        if _is_implicit(name):
+            uses = self._uses_of_name(file, names, owner, set())
+            yield from (use._replace(beside=(*use.beside, *tests)) for use in uses)
+        else:
+            need = Need.ALWAYS if known_as.table is None else Need.CHOSEN
+            choice = "" if known_as.table is None else f"{name} ({file.path}:{unit.lineno})"
+            for place, made in self._attributes_of(file, owner, unit, known_as):
+                yield Use(place, need, choice, made=made, beside=tests)
+        for path in self._asking_by_name(file, owner, known_as):
+            loaded = self.sources.file(path)
+            for asked in asked_by_name(*loaded, owner.name, known_as) if loaded is not None else ():
+                yield Use(Place(path, asked.call), test=asked.test, beside=tests)
+
+    def _attributes_of(
+        self, file: PythonFile, owner: ast.ClassDef, unit: FunctionNode, known_as: MethodName
+    ) -> Iterator[tuple[Place, tuple[str, ...]]]:
+        """Yield where an attribute may be a method of a class, with the files of which one must make its objects."""
+        name, called = known_as.name, False
+        askers, related = self.lineage.askers(file, owner, name), self.lineage.related(owner)
+        spoken = self.sources.words.as_attribute(name)
+        # first the files that count: whether others call it is asked only where they do not
+        for path in sorted(spoken, key=lambda path: (not self._counts(path), path)):
+            if called and not self._counts(path):
+                break
+            if not (self.sources.is_parsed(path) or self._may_ask(path, name, related | askers.names)):
+                continue
+            loaded = self.sources.file(path)
+            if loaded is None:
+                continue
+            other, other_names = loaded
+            for attribute in other.attributes.get(name, ()):
+                if not known_as.is_used_by(other, attribute) or is_inside(other, attribute, file, unit):
+                    continue
+                if self._may_be_of(other, other_names, attribute, owner.name, related):
+                    # many objects are given attributes of one name: one of the class must be there
+                    made = () if known_as.access is ast.Load else self._made_in(place_of(file, owner))
+                    if made or known_as.access is ast.Load:
+                        called = True
+                        yield Place(path, attribute), made
+                elif made := self._made_for(askers, other, attribute):
+                    called = True
+                    yield Place(path, attribute), made
 
     def _made_for(self, askers: Askers, file: PythonFile, attribute: ast.Attribute) -> tuple[str, ...]:
         """Return the files that make objects whose class or bases ask themselves for a method at a place."""
@@ -230,14 +247,17 @@ class Uses:
             self._making[owner] = tuple(dict.fromkeys(use.place.path for use in uses))
         return self._making[owner]
 
-    def _asking_by_name(self, file: PythonFile, owner: ast.ClassDef, method: str) -> list[str]:
+    def _asking_by_name(self, file: PythonFile, owner: ast.ClassDef, method: MethodName) -> list[str]:
         """Return the files that may ask an object of a class for a method by its name: `getattr(net, "fast")()`."""
         words = self.sources.words
         naming = {file.path, *words.holding(owner.name)}
         naming.update(path for name in self.lineage.related(owner) for path in words.holding(name))
-        asking = (p for p in words.holding("getattr") if p in naming or f'"{method}"' in self.sources.text(p))
+        asking = sorted(words.holding_any(ASKING))
         return [
-            path for path in asking if any(each.may_be(owner.name, method) for each in self._said_in(path).requests)
+            path
+            for path in asking
+            if path in naming or words.says(path, method.name)
+            if any(each.may_be(owner.name, method) for each in self._said_in(path).requests)
         ]
 
     def _said_in(self, path: str) -> Said:
