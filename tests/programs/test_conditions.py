@@ -176,6 +176,16 @@ class Net(Base):
         ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    raise RuntimeError('install it')\nprint(1)\n", "ALWAYS"),  # noqa: E501
         ("import torch\ntry:\n    import cupy\nexcept ValueError:\n    pass\nprint(1)\n", "ALWAYS"),
         ("import torch\ntry:\n    import cupy\nexcept:\n    pass\nprint(1)\n", "GUARDED"),
+        ("import torch\ntry:\n    import cupy\nexcept RuntimeError:\n    pass\nprint(1)\n", "ALWAYS"),
+        ("import torch\ntry:\n    import cupy\nexcept (OSError, ValueError):\n    pass\nprint(1)\n", "ALWAYS"),
+        ("import torch\ntry:\n    import cupy\nexcept (OSError, ModuleNotFoundError):\n    pass\nprint(1)\n", "GUARDED"),  # noqa: E501
+        ("import torch\ntry:\n    import cupy\nexcept ImportError:\n    raise\nexcept Exception:\n    pass\n", "ALWAYS"),  # noqa: E501
+        ("import torch\ntry:\n    import cupy\nexcept OSError:\n    raise\nexcept ImportError:\n    pass\n", "GUARDED"),
+        ("import contextlib\nimport torch\nwith contextlib.suppress(OSError):\n    import cupy\nprint(1)\n", "ALWAYS"),
+        ("import torch\ndef f():\n    import cupy\ndef main():\n    try:\n        f()\n    except RuntimeError:\n"
+         "        print(1)\nmain()\n", "ALWAYS"),
+        ("import torch\ndef f():\n    import cupy\ndef main():\n    try:\n        f()\n    except ImportError:\n"
+         "        print(1)\nmain()\n", "GUARDED"),
         ("import torch\ntry:\n    import cupy\nfinally:\n    print(1)\n", "ALWAYS"),
         ("import contextlib\nimport torch\nwith contextlib.suppress(ImportError):\n    import cupy\nprint(1)\n", "GUARDED"),  # noqa: E501
         ("import torch\ntry:\n    import numpy\nexcept ImportError:\n    import cupy\nprint(1)\n", "CHOSEN"),

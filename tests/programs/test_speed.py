@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.programs.small import BUILT, Files, judged, small
 from torchferry.backends.target import Target
 from torchferry.programs import reach, sources, uses
+from torchferry.programs.arrivals import Arrival, Search
 from torchferry.programs.entry_points import may_call_starter
 from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
 from torchferry.programs.judging import judge
@@ -248,12 +249,12 @@ def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
         "near.py": "import deep\n",
         "deep.py": "import fast_ops\nimport cupy\nimport nvidia.dali\n",
     }
-    begun: list[str] = []
+    begun: list[tuple[str, str]] = []
     found = reach.Reach._found
 
-    def search(self: reach.Reach, begin: reach._Arrival, state: reach._Search) -> object:
+    def search(self: reach.Reach, begin: Arrival, state: Search) -> object:
         if begin.place.node is None:
-            begun.append(begin.place.path)
+            begun.append((begin.place.path, state.error))
         return found(self, begin, state)
 
     monkeypatch.setattr(reach.Reach, "_found", search)
@@ -261,7 +262,8 @@ def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
     chains = {obstacle.what: [str(step) for step in obstacle.way.steps] for obstacle in program.blockers}
     assert len(chains) == 3
     assert {tuple(chain[:-1]) for chain in chains.values()} == {("train.py:3", "near.py:1")}
-    assert begun.count("deep.py") == 1
+    assert sorted(begun) == sorted(set(begun)), "once for each kind of error"
+    assert {path for path, _ in begun} >= {"deep.py"}
 
 
 def test_words_are_whole() -> None:
@@ -368,12 +370,17 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
     remembering, differing, asked = Reach.way, [], []
 
     def way(
-        self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED
+        self: Reach,
+        path: str,
+        node: ast.AST,
+        supposed: ast.expr | None = None,
+        worst: Need = Need.GUARDED,
+        error: str = "",
     ) -> object:
-        answer = remembering(self, path, node, supposed, worst)
+        answer = remembering(self, path, node, supposed, worst, error)
         kept = self._ways, self._taken, self._without
         self._ways, self._taken, self._without = {}, set(), {need: set() for need in Need}
-        alone = remembering(self, path, node, supposed, worst)
+        alone = remembering(self, path, node, supposed, worst, error)
         self._ways, self._taken, self._without = kept
         asked.append(path)
         if alone != answer:

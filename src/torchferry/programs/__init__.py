@@ -14,6 +14,7 @@ What each reaches
     tables          what dictionaries of functions and `getattr` choose
     decorators      what the project's own decorators keep, or give
     reach           the way from a program to a place: the chain of imports and calls, and its conditions
+    arrivals        what a search for a way holds
     live            whether a program comes to a piece of code at all
 
 What must hold on the way
@@ -33,6 +34,7 @@ What must hold on the way
 
 What it needs, and the verdict
     lacks           what each file needs that the target does not have
+    obstacles       what stops a program, with the way to it
     installed_needs what packages show as they are installed
     carriers        what a program computes with and nobody has read
     unknown         what a program reaches of which nothing is known; absent: imports that lead to what was not read

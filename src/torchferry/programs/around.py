@@ -22,7 +22,7 @@ class Around(NamedTuple):
         unit: The function whose body holds the place; None for the file itself.
         tests: Conditions that must hold, with the value that they must have.
         attempts: The `try` statements around it whose handlers go on without what failed.
-        suppressed: Whether it stands in a `with suppress(ImportError)`.
+        suppressed: The `with suppress(ImportError)` around it.
         fallback: The `try` that must fail for the place to be run; None where there is none.
         main: Whether it stands under `if __name__ == "__main__"`.
         typing: Whether it is only for those who check types.
@@ -33,7 +33,7 @@ class Around(NamedTuple):
     unit: FunctionNode | None
     tests: tuple[tuple[ast.expr, bool], ...]
     attempts: tuple[ast.Try, ...]
-    suppressed: bool
+    suppressed: tuple[ast.expr, ...]
     fallback: ast.Try | None
     main: bool
     typing: bool = False
@@ -48,7 +48,15 @@ class Around(NamedTuple):
     @property
     def copes(self) -> bool:
         """Whether an error at the place is caught by code that goes on without it."""
-        return bool(self.attempts) or self.suppressed
+        return bool(self.attempts or self.suppressed)
+
+    def against(self, error: str) -> Around:
+        """Return the same, of the attempts only those that go on where a certain error is raised."""
+        if not (error and self.copes):
+            return self
+        attempts = (each for each in self.attempts if copes(each, error))
+        suppressed = (each for each in self.suppressed if suppresses(each, error))
+        return self._replace(attempts=tuple(attempts), suppressed=tuple(suppressed))
 
 
 _EXITS = (ast.Return, ast.Continue, ast.Break)
@@ -65,7 +73,8 @@ _END_MODULES = frozenset({"sys", "os"})
 def around(file: PythonFile, node: ast.AST) -> Around:
     """Return what stands around a place."""
     tests: list[tuple[ast.expr, bool]] = []
-    suppressed, main, imported, is_dead = False, is_run_when_started(node), False, False
+    suppressed: list[ast.expr] = []
+    main, imported, is_dead = is_run_when_started(node), False, False
     attempts: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
@@ -73,14 +82,14 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     parent = file.parents.get(child)
     while parent is not None:
         if isinstance(parent, ast.Try):
-            if child in parent.body and any(map(copes, parent.handlers)):
+            if child in parent.body and copes(parent):
                 attempts.append(parent)
         elif isinstance(parent, ast.ExceptHandler):
             attempt = file.parents.get(parent)
             if isinstance(attempt, ast.Try):
                 fallback = attempt
         elif isinstance(parent, ast.With):
-            suppressed = suppressed or any(suppresses(item.context_expr) for item in parent.items)
+            suppressed += [item.context_expr for item in parent.items if suppresses(item.context_expr)]
         elif isinstance(parent, (ast.If, ast.IfExp, ast.While)) and child is not parent.test:
             if is_main(parent.test):
                 in_body = not isinstance(parent, ast.If) or child in parent.body
@@ -103,7 +112,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
-    return Around(unit, tuple(tests), tuple(attempts), suppressed, fallback, main, typing, imported, is_dead)
+    return Around(unit, tuple(tests), tuple(attempts), tuple(suppressed), fallback, main, typing, imported, is_dead)
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:
@@ -272,7 +281,7 @@ def outside_of_attempts(file: PythonFile, node: ast.AST, finding: Finding) -> as
         return outer
     parent = file.parents.get(node)
     while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        if isinstance(parent, ast.Try) and node in parent.body and any(map(copes, parent.handlers)):
+        if isinstance(parent, ast.Try) and node in parent.body and copes(parent):
             outer = parent
         node, parent = parent, file.parents.get(parent)
     return outer

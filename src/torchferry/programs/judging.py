@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
@@ -40,6 +39,7 @@ from torchferry.programs.model import (
 )
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
+from torchferry.programs.obstacles import Obstacles
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach
 from torchferry.programs.sharing import SharedResults
@@ -191,6 +191,7 @@ class _Judge:
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
+        self.obstacles = Obstacles(self.sources, self.lacks)
         self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
         self.fixes = Fixes(self.sources, self.leads, self.surroundings)
         built = frozenset(self.lacks.compiled) | project.extensions
@@ -296,11 +297,10 @@ class _Judge:
         reach = Reach(program, self.sources, self.modules, closure, conditions, self.surroundings, self.uses)
         blockers: list[Obstacle] = []
         optional: list[Obstacle] = []
-        lacking = (lack for path in closure for lack in self.lacks.of(path))
-        for lack in (*lacking, *packages_enabled_by_command(program, closure, self.modules, self.sources, self.target)):
-            obstacle = self._obstacle(reach, lack)
-            if obstacle is not None:
-                (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        enabled = packages_enabled_by_command(program, closure, self.modules, self.sources, self.target)
+        by_command = (each for each in (self.obstacles.of(reach, lack) for lack in enabled) if each is not None)
+        for obstacle in (*self.obstacles.within(reach), *by_command):
+            (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
         installs = [*self._builds(reach, closure)]
         builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
         doubts = _sorted([*self._package_doubts(reach, closure)])
@@ -406,10 +406,6 @@ class _Judge:
             )
         return self._grouped[path]
 
-    def _node(self, place: Location) -> ast.AST | None:
-        """Return the statement or expression at the place of a finding; None in notebooks and what is no Python."""
-        return None if place.cell else self.sources.node(place)
-
     def _alternatives(self, program: Program, taken: Sequence[str]) -> Iterator[Obstacle]:
         """Yield what a person must decide in settings that another word of the command would choose."""
         for path, option in self.modules.settings.alternatives(program.path, self.sources.text(program.path)):
@@ -446,22 +442,6 @@ class _Judge:
 
     # --- what the target does not have ---
 
-    def _obstacle(self, reach: Reach, lack: Lack, worst: Need = Need.GUARDED) -> Obstacle | None:
-        """Return what the target lacks with the way to it, or None where the program does not come there."""
-        node = self._node(lack.place)
-        if node is not None:
-            way = reach.way(lack.place.path, node, supposed(node, lack.when), worst)
-        else:  # the cells of a notebook run from the first to the last
-            need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
-            way = Way(need, (Step(lack.place.path, lack.place.line),))
-        if way is None:
-            return None
-        way = way._replace(steps=(*way.steps, *lack.beyond))
-        if lack.unsure:
-            condition = f"{' '.join(lack.unsure.split())[:_LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
-            way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
-        return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
-
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
         """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
         if self._lacking is None:
@@ -484,7 +464,7 @@ class _Judge:
             for finding in self._grouped_findings(path).installs:
                 if finding.installs not in sure:
                     lack = Lack(finding.installs, finding.code, finding.location, finding.message, when=finding.when)
-                    build = self._obstacle(reach, lack, Need.OPTION)
+                    build = self.obstacles.of(reach, lack, Need.OPTION)
                     if build is not None and build.way.need is not Need.GUARDED:
                         yield build
                         if build.way.need is Need.ALWAYS:
@@ -494,7 +474,7 @@ class _Judge:
         """Yield what packages of the environment need, where a person must look, with the way to each."""
         for path in closure:
             for lack in self.lacks.doubts(path):
-                obstacle = self._obstacle(reach, lack)
+                obstacle = self.obstacles.of(reach, lack)
                 if obstacle is not None and obstacle.way.may_be_taken:
                     yield obstacle
 
@@ -528,7 +508,7 @@ class _Judge:
         """Yield what a person must decide where the program is started with an option that is off."""
         for finding in islice(spared, _MOST_SPARED):
             place = finding.location
-            loaded, node = self.sources.file(place.path), self._node(place)
+            loaded, node = self.sources.file(place.path), self.obstacles.node(place)
             when = supposed(node, finding.when) if node is not None else None
             way = reach.way(place.path, node, when, worst=Need.OPTION) if node is not None else None
             if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:

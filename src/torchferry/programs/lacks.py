@@ -10,8 +10,10 @@ from functools import cached_property
 
 from torchferry.backends import cuda
 from torchferry.backends.build_facts import extension_class
+from torchferry.backends.cuda import Package
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.parts import divided
+from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
@@ -24,8 +26,11 @@ from torchferry.programs.sources import Sources, import_at
 from torchferry.programs.stored import IMPORTS
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.rules.extension.extension_build import ExtensionBuild
+from torchferry.rules.family import Subject
+from torchferry.rules.guarded import MISSING
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.rules.loaded_libraries import LOADERS, library_loads
+from torchferry.rules.registry import rule_facts
 from torchferry.source.compiled import BuiltForm, is_cmake, library_name
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
@@ -69,6 +74,27 @@ class Lack(NamedTuple):
     source: Source = Source.TABLE
     beyond: tuple[Step, ...] = ()
     unsure: str = ""
+
+
+def is_lacking(package: Package, row: Row) -> bool:
+    """Whether the target lacks a package that programs compute with, and has nothing of its name in its place."""
+    lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
+    if package.name in ATTENTION_PACKAGES:  # what takes their place has other names
+        lacking = row.status != "same"
+    return lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided()
+
+
+def raised_by(lack: Lack, node: ast.AST | None) -> str:
+    """Return the exception that is raised where something is lacking; empty where that is not known.
+
+    What imports a package that is not there raises one error alone. A compiled module, or a package that is installed,
+    fails in other ways too.
+    """
+    is_package = lack.source is Source.TABLE and rule_facts(lack.code).about is not Subject.COMPILED
+    is_import = isinstance(node, (ast.Import, ast.ImportFrom)) or (
+        isinstance(node, ast.Call) and last_name(node.func) in IMPORTS
+    )
+    return MISSING if is_package and is_import else ""
 
 
 class Lacks:
@@ -283,10 +309,7 @@ class Lacks:
             if known is None or loaded is None or node is None:
                 continue
             package, row = known
-            lacking = row.status == "missing" or bool(row.extra.get("rewrite"))
-            if package.name in ATTENTION_PACKAGES:  # what takes their place has other names
-                lacking = row.status != "same"
-            if lacking and package.kind in cuda.NEEDING_KINDS and package.name not in divided():
+            if is_lacking(package, row):
                 message = advice(self.target.title, package.name, row)
                 when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
                 place = loaded[0].location(*loaded[0].span(node))

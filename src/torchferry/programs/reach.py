@@ -12,16 +12,16 @@ from __future__ import annotations
 import ast
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
+from torchferry.programs.arrivals import Arrival, Passed, Search, Test, Unit
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.parameters import Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.subcommands import need_of
@@ -41,115 +41,6 @@ _MOST_NESTED = 20
 """Searches that go on as the search from another file; a longer chain of imports is walked by the last of them."""
 
 _ABSENT = object()
-
-_Unit = tuple[str, int, int]
-"""A function: its file and place; a file as a whole has the line 0."""
-
-
-class _Test(NamedTuple):
-    """A condition on the way that could not be told yet: it asks for parameters that a call further on gives."""
-
-    path: str
-    expression: ast.expr
-    wanted: bool
-
-
-class _Passed(NamedTuple):
-    """A function or file on a way, passed with no condition left to be told.
-
-    Attributes:
-        unit: The function or file.
-        steps: How many steps lie between it and the place that is looked for.
-        is_free: Whether nothing had to hold so far.
-        last: The one that was passed before it; None where there is none.
-    """
-
-    unit: _Unit
-    steps: int
-    is_free: bool
-    last: _Passed | None
-
-
-class _Search:
-    """What one search has come to.
-
-    Attributes:
-        worst: The least sure way that is asked for.
-        is_told: Whether all steps of the way are told: not where it is enough that it may be taken.
-        seen: What was asked already.
-        passed: The functions and files from which was searched with no condition left to be told.
-        waiting: What is still to be looked at, the surest and nearest first.
-        is_cut: Whether it ended before everything was looked at.
-    """
-
-    def __init__(self, worst: Need) -> None:
-        self.worst = worst
-        self.is_told = worst is not Need.CHOSEN
-        self.waiting: list[tuple[Need, int, int, _Arrival | Way, _Passed | None]] = []
-        self.is_cut = False
-        self.seen: set[object] = set()
-        self.passed: set[_Unit] = set()
-        self._steps: dict[object, int] = {}
-
-    def is_nearer(self, key: object, steps: int) -> bool:
-        """Whether something was not met with as few steps before."""
-        nearest = self._steps.get(key)
-        if nearest is not None and nearest <= steps:
-            return False
-        self._steps[key] = steps
-        return True
-
-
-class _Arrival(NamedTuple):
-    place: Place
-    need: Need = Need.ALWAYS
-    steps: tuple[Step, ...] = ()
-    options: tuple[str, ...] = ()
-    choices: tuple[str, ...] = ()
-    tests: tuple[_Test, ...] = ()
-    given: tuple[tuple[Parameter, Given], ...] = ()
-    passed: _Passed | None = None
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nothing has to hold so far."""
-        return self.need is Need.ALWAYS and not (self.tests or self.options or self.choices)
-
-    @property
-    def state(self) -> object:
-        """All on which it depends what leads here: of two that agree in it, the first one that is met is the better."""
-        return (self.place, self.need, self.tests, self.given) if self.tests else (self.place, self.need)
-
-    # much is met on a search, and `_replace` takes several times as long as a new one
-
-    def at(self, place: Place) -> _Arrival:
-        """Return the arrival at another place."""
-        _, need, steps, options, choices, tests, given, passed = self
-        return _Arrival(place, need, steps, options, choices, tests, given, passed)
-
-    def led_by(self, step: Step) -> _Arrival:
-        """Return the arrival with one more step."""
-        place, need, steps, options, choices, tests, given, passed = self
-        return _Arrival(place, need, (step, *steps), options, choices, tests, given, passed)
-
-    def passing(self, unit: _Unit) -> _Arrival:
-        """Return the arrival with a function or file that it passes."""
-        return _Arrival(*self[:-1], passed=_Passed(unit, len(self.steps), self.is_free, self.passed))
-
-    def behind(self, before: Way) -> Way:
-        """Return the way whose first part is known."""
-        return Way(
-            max(self.need, before.need),
-            (*before.steps, *self.steps),
-            tuple(dict.fromkeys((*before.conditions, *self.choices))),
-            tuple(dict.fromkeys((*before.options, *self.options))),
-        )
-
-    def way(self, texts: Callable[[_Test], str]) -> Way:
-        """Return the way that is complete here: what could not be told on it depends on a choice."""
-        need = max(self.need, Need.CHOSEN) if self.tests else self.need
-        conditions = dict.fromkeys((*self.choices, *map(texts, self.tests)))
-        return Way(need, self.steps, tuple(conditions), self.options)
 
 
 class Reach:
@@ -182,18 +73,25 @@ class Reach:
         self.modules = modules
         self.closure = closure
         self.conditions = conditions
-        self._ways: dict[_Unit, Way] = {}
+        self._ways: dict[Unit, Way] = {}
         """The surest ways to functions and files, as far as they were met."""
-        self._taken: set[_Unit] = set()
+        self._taken: set[Unit] = set()
         """Those to which a way leads that may be taken."""
-        self._without: dict[Need, set[_Unit]] = {need: set() for need in Need}
+        self._without: dict[Need, set[Unit]] = {need: set() for need in Need}
         """Those to which no way leads that is as sure."""
-        self._from_files: dict[str, tuple[Way | None, bool]] = {}
+        self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
         self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
 
-    def way(self, path: str, node: ast.AST, supposed: ast.expr | None = None, worst: Need = Need.GUARDED) -> Way | None:
+    def way(
+        self,
+        path: str,
+        node: ast.AST,
+        supposed: ast.expr | None = None,
+        worst: Need = Need.GUARDED,
+        error: str = "",
+    ) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
 
         Args:
@@ -201,8 +99,9 @@ class Reach:
             node: The node.
             supposed: A condition on values at the node that must hold too.
             worst: The least sure way that is of interest; `comes_to` asks for one that may be taken.
+            error: The exception that is raised there, by its name; empty where that is not known.
         """
-        return self._surest(_start(path, node, supposed), worst)
+        return self._surest(_start(path, node, supposed), worst, error)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
@@ -214,21 +113,21 @@ class Reach:
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        way, is_whole = self._from_file(path) if path in self.closure else (None, True)
+        way, is_whole = self._from_file(path, "") if path in self.closure else (None, True)
         return way if is_whole else Way(Need.CHOSEN, ())
 
-    def _surest(self, begin: _Arrival, worst: Need) -> Way | None:
+    def _surest(self, begin: Arrival, worst: Need, error: str = "") -> Way | None:
         """Return the surest way to a place, None where none is as sure as is asked for.
 
         Where only a way that may be taken is asked for, the one that is returned need not tell all of its steps.
         """
         if begin.place.path not in self.closure:
             return None
-        search = _Search(worst)
+        search = Search(worst, error)
         way = self._found(begin, search)
         return Way(Need.CHOSEN, begin.steps) if search.is_cut else way
 
-    def _found(self, begin: _Arrival, search: _Search) -> Way | None:
+    def _found(self, begin: Arrival, search: Search) -> Way | None:
         """Return the surest way that a search finds."""
         counter = itertools.count()  # of ways that are as sure and as long, the one whose places were met first
         heap = search.waiting
@@ -245,7 +144,7 @@ class Reach:
             met.add(state)
             for before in self._before(arrival, search):
                 if before.need <= search.worst:
-                    passed = before.passed if isinstance(before, _Arrival) else arrival.passed
+                    passed = before.passed if isinstance(before, Arrival) else arrival.passed
                     heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
         search.is_cut = bool(heap)
         if search.is_cut:
@@ -255,7 +154,7 @@ class Reach:
                 self._without[need] |= search.passed
         return None
 
-    def _remember(self, way: Way, passed: _Passed | None, search: _Search) -> None:
+    def _remember(self, way: Way, passed: Passed | None, search: Search) -> None:
         """Remember what a way that was found says of the functions and files on it."""
         while passed is not None:
             if way.may_be_taken:
@@ -265,19 +164,19 @@ class Reach:
                 self._ways[passed.unit] = way._replace(steps=way.steps[: len(way.steps) - passed.steps])
             passed = passed.last
 
-    def _is_known(self, unit: _Unit, search: _Search) -> bool:
+    def _is_known(self, unit: Unit, search: Search) -> bool:
         """Whether it is known what lies behind a function or file, as far as a search asks for it."""
         is_known = unit in self._ways or unit in self._without[search.worst]
         return is_known or (not search.is_told and unit in self._taken)
 
-    def _known(self, unit: _Unit, arrival: _Arrival, search: _Search) -> Iterator[Way]:
+    def _known(self, unit: Unit, arrival: Arrival, search: Search) -> Iterator[Way]:
         """Yield the way behind a function or file, where one is known."""
         if unit in self._without[search.worst]:
             return
         is_enough = not search.is_told and unit in self._taken
         yield Way(arrival.need, ()) if is_enough else arrival.behind(self._ways[unit])
 
-    def _before(self, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
+    def _before(self, arrival: Arrival, search: Search) -> Iterator[Arrival | Way]:
         """Yield what leads to a place, or the way itself where the program begins there."""
         path, node, _ = arrival.place
         if node is None:
@@ -288,7 +187,7 @@ class Reach:
             return
         file, names = loaded
         node = current(file, node)
-        stands = self.surroundings.of(file, node)
+        stands = self.surroundings.of(file, node).against(search.error)
         if stands.typing or stands.is_dead:
             return
         is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
@@ -311,21 +210,21 @@ class Reach:
         elif not stands.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
             yield from self._importers(path, here.led_by(self.surroundings.step(path, node)), search)
 
-    def _is_never_entered(self, path: str, unit: FunctionNode, search: _Search) -> bool:
+    def _is_never_entered(self, path: str, unit: FunctionNode, search: Search) -> bool:
         """Whether it is known that nothing leads to a function that is as sure as a search asks for."""
-        return (path, unit.lineno, unit.col_offset) in self._without[search.worst]
+        return (path, unit.lineno, unit.col_offset, search.error) in self._without[search.worst]
 
     def _uses_of_attempt(
-        self, arrival: _Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
-    ) -> Iterator[_Arrival]:
+        self, arrival: Arrival, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
+    ) -> Iterator[Arrival]:
         """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
         steps = (self.surroundings.step(arrival.place.path, arrival.place.node), *arrival.steps)
         places = uses_of_attempt(self.uses, file, names, statement)
         yield from (arrival._replace(place=each, steps=steps) for each in places if each.path in self.closure)
 
     def _uses_of_handed_out(
-        self, arrival: _Arrival, file: PythonFile, names: Names, unit: FunctionNode
-    ) -> Iterator[_Arrival]:
+        self, arrival: Arrival, file: PythonFile, names: Names, unit: FunctionNode
+    ) -> Iterator[Arrival]:
         """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
         for place, *_ in self.uses.of(file, names, unit):
             given = self.surroundings.given_at(place.path, place.node, file, unit)
@@ -338,7 +237,7 @@ class Reach:
                 need = here.need if is_sure else max(here.need, Need.CHOSEN)
                 yield here._replace(place=use, need=need, choices=choices)
 
-    def _uses_of_stub(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[_Arrival]:
+    def _uses_of_stub(self, arrival: Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[Arrival]:
         """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
 
         `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and so for Triton: where neither is
@@ -367,7 +266,7 @@ class Reach:
                 return True
         return False
 
-    def _settled(self, arrival: _Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> _Arrival:
+    def _settled(self, arrival: Arrival, file: PythonFile, names: Names, node: ast.AST, stands: Around) -> Arrival:
         """Return an arrival with what must hold around its place, as far as it can be told here."""
         through = arrival.place.through
         if through is None and stands.is_plain and not arrival.tests:
@@ -386,10 +285,10 @@ class Reach:
         around_import = self.surroundings.of(file, current(file, through)).tests if through is not None else ()
         tests = [
             *arrival.tests,
-            *(_Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
+            *(Test(file.path, test, wanted) for test, wanted in dict.fromkeys((*stands.tests, *around_import))),
         ]
         bound = dict(arrival.given) if arrival.given else None
-        still: list[_Test] = []
+        still: list[Test] = []
         for test in tests:
             loaded = self.sources.file(test.path)
             assert loaded is not None
@@ -411,7 +310,7 @@ class Reach:
                 need = max(need, Need.GUARDED if answer.guard else Need.OPTION)
                 if not answer.guard:
                     options = (*options, answer.option or self._text(test))
-        return _Arrival(
+        return Arrival(
             arrival.place,
             need,
             arrival.steps,
@@ -434,24 +333,24 @@ class Reach:
         around_it = owner.body if isinstance(owner, ast.ClassDef) else ()
         return any(isinstance(part, FunctionNode) and part.lineno in lines for part in around_it)
 
-    def _text(self, test: _Test) -> str:
+    def _text(self, test: Test) -> str:
         return self.surroundings.condition(test.path, test.expression, wanted=test.wanted)
 
     # --- files ---
 
-    def _importers(self, path: str, arrival: _Arrival, search: _Search) -> Iterator[_Arrival | Way]:
+    def _importers(self, path: str, arrival: Arrival, search: Search) -> Iterator[Arrival | Way]:
         """Yield the imports of a file, or the way where the program is the file."""
         if path == self.program.path or self.closure.get(path, _ABSENT) is None:
             yield arrival.way(self._text)
             return
         if not arrival.tests:
-            whole = (path, 0, 0)
+            whole = (path, 0, 0, search.error)
             if self._is_known(whole, search):
                 yield from self._known(whole, arrival, search)
                 return
             alone = arrival.is_free and arrival.steps and not search.waiting
             if search.is_told and alone and self._nested < _MOST_NESTED:
-                before, is_whole = self._from_file(path)
+                before, is_whole = self._from_file(path, search.error)
                 if is_whole:
                     if before is not None:
                         yield arrival.behind(before)
@@ -484,7 +383,7 @@ class Reach:
                 steps = after.steps
                 if edge.line:
                     steps = (Step(edge.importer, edge.line, self.surroundings.line(edge.importer, edge.line)), *steps)
-                yield _Arrival(
+                yield Arrival(
                     Place(edge.importer, None),
                     after.need,
                     steps,
@@ -495,18 +394,18 @@ class Reach:
                     after.passed,
                 )
 
-    def _from_file(self, path: str) -> tuple[Way | None, bool]:
+    def _from_file(self, path: str, error: str) -> tuple[Way | None, bool]:
         """Return the surest way to a file, and whether all was looked at for it.
 
         A search that has come to one file and to nothing else goes on from there as each other one does.
         """
-        if path not in self._from_files:
-            search = _Search(Need.GUARDED)
+        if (path, error) not in self._from_files:
+            search = Search(Need.GUARDED, error)
             self._nested += 1
-            way = self._found(_Arrival(Place(path, None)), search)
+            way = self._found(Arrival(Place(path, None)), search)
             self._nested -= 1
-            self._from_files[path] = (way, not search.is_cut)
-        return self._from_files[path]
+            self._from_files[path, error] = (way, not search.is_cut)
+        return self._from_files[path, error]
 
     def imported_plainly(self) -> set[str]:
         """Return the files that are run whenever the program is: imports at the left margin lead to them."""
@@ -524,11 +423,11 @@ class Reach:
     # --- functions ---
 
     def _callers(
-        self, file: PythonFile, names: Names, unit: FunctionNode, arrival: _Arrival, search: _Search
-    ) -> Iterator[_Arrival | Way]:
+        self, file: PythonFile, names: Names, unit: FunctionNode, arrival: Arrival, search: Search
+    ) -> Iterator[Arrival | Way]:
         """Yield what leads to a function."""
         program = self.program
-        unit_key = (file.path, unit.lineno, unit.col_offset)
+        unit_key = (file.path, unit.lineno, unit.col_offset, search.error)
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function:
             if file.parents.get(unit) is file.tree:
                 yield self._led_here(arrival).way(self._text)
@@ -559,12 +458,12 @@ class Reach:
                 continue
             said = need_of(option, others, use_need, program) if option else use_need
             need = max(least, said)
-            carried = tests if asked is None else (*tests, _Test(place.path, asked, True))
-            carried = (*carried, *(_Test(*each) for each in beside)) if beside else carried
+            carried = tests if asked is None else (*tests, Test(place.path, asked, True))
+            carried = (*carried, *(Test(*each) for each in beside)) if beside else carried
             key = (*unit_key, least, carried, place.node) if carried else (place, need)
             if not search.is_nearer(key, length):  # most places are met again and again
                 continue
-            yield _Arrival(
+            yield Arrival(
                 place,
                 need,
                 steps,
@@ -575,7 +474,7 @@ class Reach:
                 passed,
             )
 
-    def _led_here(self, arrival: _Arrival) -> _Arrival:
+    def _led_here(self, arrival: Arrival) -> Arrival:
         """Return an arrival with its own place as one more step."""
         return arrival.led_by(self.surroundings.step(arrival.place.path, arrival.place.node))
 
@@ -585,5 +484,5 @@ def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:
     return said if more in said else (*said, more)
 
 
-def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> _Arrival:
-    return _Arrival(Place(path, node), tests=() if supposed is None else (_Test(path, supposed, wanted=True),))
+def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> Arrival:
+    return Arrival(Place(path, node), tests=() if supposed is None else (Test(path, supposed, wanted=True),))

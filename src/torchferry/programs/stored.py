@@ -213,7 +213,7 @@ def is_guarded(file: PythonFile, binding: ast.AST) -> bool:
     """Whether a name is bound by code that copes with the absence of what it imports."""
     parent = file.parents.get(binding)
     while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and any(map(copes, parent.handlers)):
+        if isinstance(parent, ast.Try) and _holds_import(file, parent.body) and copes(parent):
             return True
         parent = file.parents.get(parent)
     return False

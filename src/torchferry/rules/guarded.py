@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from enum import Enum
 
 from torchferry.core.finding import Effect, Grade
@@ -12,6 +13,11 @@ from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_main
 
 _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "RuntimeError", "OSError"})
+"""What code catches that goes on where something cannot be loaded, of which is not known how it fails."""
+
+MISSING = "ModuleNotFoundError"
+"""What the import of a package raises that is not there."""
+
 _ENDS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
@@ -43,15 +49,21 @@ def is_guarded(context: PythonContext, node: ast.AST) -> bool:
     return guard_of(context.file, node) is Guard.COPES
 
 
-def guard_of(file: PythonFile, node: ast.AST) -> Guard:
-    """Return what stands around a place: a `try` that goes on without it, a test, a function, or nothing."""
+def guard_of(file: PythonFile, node: ast.AST, error: str = "") -> Guard:
+    """Return what stands around a place: a `try` that goes on without it, a test, a function, or nothing.
+
+    Args:
+        file: The file.
+        node: The place.
+        error: The exception that is raised there; empty where that is not known.
+    """
     guard = Guard.NONE
     child: ast.AST = node
     parent = file.parents.get(child)
     while parent is not None:
-        if isinstance(parent, ast.Try) and child in parent.body and any(map(copes, parent.handlers)):
+        if isinstance(parent, ast.Try) and child in parent.body and copes(parent, error):
             return Guard.COPES
-        if isinstance(parent, ast.With) and any(suppresses(item.context_expr) for item in parent.items):
+        if isinstance(parent, ast.With) and any(suppresses(item.context_expr, error) for item in parent.items):
             return Guard.COPES
         if isinstance(parent, ast.If) and child is not parent.test:
             if child in parent.body and (asks_availability(parent.test) or _is_for_types(parent.test)):
@@ -64,13 +76,25 @@ def guard_of(file: PythonFile, node: ast.AST) -> Guard:
     return guard
 
 
-def copes(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler catches import errors and goes on; one that raises or ends the program does not."""
-    if handler.type is not None:
-        types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-        if not any(last_name(kind) in _CAUGHT for kind in types):
-            return False
-    return not any(
+def copes(attempt: ast.Try, error: str = "") -> bool:
+    """Whether a `try` catches an error and goes on; a handler that raises or ends the program does not.
+
+    Args:
+        attempt: The `try`.
+        error: The exception, by its name; empty where it is not known what is raised: any handler may be the one.
+    """
+    return any(not _ends(handler) for handler in catching(attempt, error))
+
+
+def catching(attempt: ast.Try, error: str = "") -> list[ast.ExceptHandler]:
+    """Return the handlers of a `try` of which one handles an error: the first that catches it, where it is known."""
+    handlers = [handler for handler in attempt.handlers if _catches(handler, error)]
+    return handlers[:1] if error else handlers
+
+
+def _ends(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler raises, or ends the program."""
+    return any(
         isinstance(statement, ast.Raise)
         or (
             isinstance(statement, ast.Expr)
@@ -81,12 +105,27 @@ def copes(handler: ast.ExceptHandler) -> bool:
     )
 
 
-def suppresses(expression: ast.expr) -> bool:
-    """Whether a `with` item is `contextlib.suppress(ImportError)`."""
+def _catches(handler: ast.ExceptHandler, error: str) -> bool:
+    if handler.type is None:
+        return True
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(_is_caught(error, last_name(kind)) for kind in types)
+
+
+def _is_caught(error: str, name: str) -> bool:
+    """Whether who catches exceptions of a name catches an error."""
+    raised, caught = getattr(builtins, error, None), getattr(builtins, name, None)
+    if isinstance(raised, type) and isinstance(caught, type):
+        return issubclass(raised, caught)
+    return not error and name in _CAUGHT
+
+
+def suppresses(expression: ast.expr, error: str = "") -> bool:
+    """Whether a `with` item is `contextlib.suppress(ImportError)`; the error is that of `copes`."""
     return (
         isinstance(expression, ast.Call)
         and last_name(expression.func) == "suppress"
-        and any(last_name(kind) in _CAUGHT for kind in expression.args)
+        and any(_is_caught(error, last_name(kind)) for kind in expression.args)
     )
 
 

@@ -26,7 +26,7 @@ from torchferry.core.finding import Effect, Finding
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.guarded import Guard, guard_of, without
+from torchferry.rules.guarded import MISSING, Guard, guard_of, without
 
 _PACKAGES = {
     "flash_attn": "flash-attn",
@@ -81,7 +81,7 @@ class AttentionPackage(Rule):
                 row = context.target.row("packages", package)
                 if row.status == "same":
                     continue
-                guard = guard_of(context.file, statement)
+                guard = guard_of(context.file, statement, MISSING)
                 advice: object = row.remark or say("use torch.nn.functional.scaled_dot_product_attention")
                 if row.use:
                     advice = noted(say("use `{use}`", use=row.use), row.remark)

@@ -19,7 +19,7 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.guarded import Guard, guard_of, without
+from torchferry.rules.guarded import MISSING, Guard, guard_of, without
 
 
 class TritonKernel(Rule):
@@ -55,7 +55,7 @@ class TritonKernel(Rule):
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
                 reported = self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             else:
-                guard = guard_of(context.file, statement)
+                guard = guard_of(context.file, statement, MISSING)
                 message = say(
                     "there is no Triton for {target}: {note}",
                     target=context.target.title,

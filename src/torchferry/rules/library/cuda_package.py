@@ -25,7 +25,7 @@ from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_for
-from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.guarded import MISSING, Guard, guard_of
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
@@ -97,7 +97,7 @@ class CudaPackage(Rule):
                 yield call
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
-        guard = guard_of(context.file, place)
+        guard = guard_of(context.file, place, MISSING if package.names is None else "")
         by_parts = package.name in divided()
         serves = by_parts or _serves(package, row)
         takes_cpu = bool(row.extra.get("takes_cpu"))  # also where the program asks it for the card

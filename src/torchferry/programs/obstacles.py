@@ -1,0 +1,58 @@
+"""What stops a program: what the target does not have, with the way from the program to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from torchferry.core.finding import Location
+from torchferry.programs.conditions import supposed
+from torchferry.programs.lacks import Lack, Lacks, raised_by
+from torchferry.programs.model import Need, Obstacle, Step, Way
+from torchferry.programs.reach import Reach
+from torchferry.programs.sources import Sources
+
+_LONGEST_NAME = 60
+"""Characters of the code that stands for what is not known."""
+
+
+class Obstacles:
+    """Finds for each program what stops it, of what the files need.
+
+    Args:
+        sources: The project's files.
+        lacks: What each file needs that the target does not have.
+    """
+
+    def __init__(self, sources: Sources, lacks: Lacks) -> None:
+        self._sources = sources
+        self._lacks = lacks
+
+    def within(self, reach: Reach) -> Iterator[Obstacle]:
+        """Yield what the files that a program reaches need, and the target does not have."""
+        for path in reach.closure:
+            for lack in self._lacks.of(path):
+                obstacle = self.of(reach, lack)
+                if obstacle is not None:
+                    yield obstacle
+
+    def of(self, reach: Reach, lack: Lack, worst: Need = Need.GUARDED) -> Obstacle | None:
+        """Return what the target lacks with the way to it, or None where the program does not come there."""
+        node = self.node(lack.place)
+        if node is not None:
+            error = raised_by(lack, node)
+            way = reach.way(lack.place.path, node, supposed(node, lack.when), worst, error)
+        else:  # the cells of a notebook run from the first to the last
+            need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
+            way = Way(need, (Step(lack.place.path, lack.place.line),))
+        if way is None:
+            return None
+        way = way._replace(steps=(*way.steps, *lack.beyond))
+        if lack.unsure:
+            condition = f"{' '.join(lack.unsure.split())[:_LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
+            way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
+        return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
+
+    def node(self, place: Location) -> ast.AST | None:
+        """Return the statement or expression at a place; None in notebooks and what is no Python."""
+        return None if place.cell else self._sources.node(place)
