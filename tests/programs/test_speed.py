@@ -376,11 +376,13 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
         supposed: ast.expr | None = None,
         worst: Need = Need.GUARDED,
         error: str = "",
+        *,
+        wanted: bool = True,
     ) -> object:
-        answer = remembering(self, path, node, supposed, worst, error)
+        answer = remembering(self, path, node, supposed, worst, error, wanted=wanted)
         kept = self._ways, self._taken, self._without
         self._ways, self._taken, self._without = {}, set(), {need: set() for need in Need}
-        alone = remembering(self, path, node, supposed, worst, error)
+        alone = remembering(self, path, node, supposed, worst, error, wanted=wanted)
         self._ways, self._taken, self._without = kept
         asked.append(path)
         if alone != answer:

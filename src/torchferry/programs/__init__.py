@@ -34,6 +34,7 @@ What must hold on the way
 
 What it needs, and the verdict
     lacks           what each file needs that the target does not have
+    demands         where a program ends for lack of something whose import is attempted
     obstacles       what stops a program, with the way to it
     installed_needs what packages show as they are installed
     carriers        what a program computes with and nobody has read

@@ -28,11 +28,21 @@ def is_there(test: ast.Name | ast.Attribute | ast.Call, known: Callable[[str], b
     last = last_name(test).lower()
     if last.startswith("use_"):
         return None
-    asked = string_value(test.args[0]) if isinstance(test, ast.Call) and test.args else None
-    present = known(asked or _BEHIND.sub("", _BEFORE.sub("", last, count=1)))
-    if present is None and not asked and sounds_of_cuda(last):
+    present = known(module_asked_for(test))
+    if present is None and _named(test) is None and sounds_of_cuda(last):
         return False
     return present
+
+
+def module_asked_for(test: ast.Name | ast.Attribute | ast.Call) -> str:
+    """Return the module that a question asks for: it names it, or has its name."""
+    last = last_name(test).lower()
+    return _named(test) or ("" if last.startswith("use_") else _BEHIND.sub("", _BEFORE.sub("", last, count=1)))
+
+
+def _named(test: ast.Name | ast.Attribute | ast.Call) -> str | None:
+    """Return the module that a question is given the name of; None where it is given none."""
+    return (string_value(test.args[0]) or None) if isinstance(test, ast.Call) and test.args else None
 
 
 def sounds_of_cuda(name: str) -> bool:

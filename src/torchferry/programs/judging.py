@@ -16,6 +16,7 @@ from torchferry.programs.answers import SharedAnswers
 from torchferry.programs.around import outside_of_attempts
 from torchferry.programs.conditions import Conditions, supposed
 from torchferry.programs.config_files import ConfigFiles
+from torchferry.programs.demands import Demands
 from torchferry.programs.entry_points import StartedPrograms, programs_of
 from torchferry.programs.fixes import Fix, Fixes
 from torchferry.programs.installed_needs import InstalledNeeds
@@ -191,7 +192,7 @@ class _Judge:
         installed = InstalledNeeds(packages, target)
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
-        self.obstacles = Obstacles(self.sources, self.lacks)
+        self.obstacles = Obstacles(self.sources, self.lacks, Demands(self.sources, self.modules, self.lacks, target))
         self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
         self.fixes = Fixes(self.sources, self.leads, self.surroundings)
         built = frozenset(self.lacks.compiled) | project.extensions

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchferry.core.finding import Location
 from torchferry.programs.conditions import supposed
+from torchferry.programs.demands import Demand, Demands
 from torchferry.programs.lacks import Lack, Lacks, raised_by
 from torchferry.programs.model import Need, Obstacle, Step, Way
 from torchferry.programs.reach import Reach
@@ -22,17 +23,23 @@ class Obstacles:
     Args:
         sources: The project's files.
         lacks: What each file needs that the target does not have.
+        demands: Where files end a program for lack of something.
     """
 
-    def __init__(self, sources: Sources, lacks: Lacks) -> None:
+    def __init__(self, sources: Sources, lacks: Lacks, demands: Demands) -> None:
         self._sources = sources
         self._lacks = lacks
+        self._demands = demands
 
     def within(self, reach: Reach) -> Iterator[Obstacle]:
         """Yield what the files that a program reaches need, and the target does not have."""
         for path in reach.closure:
             for lack in self._lacks.of(path):
                 obstacle = self.of(reach, lack)
+                if obstacle is not None:
+                    yield obstacle
+            for demand in self._demands.of(path):
+                obstacle = self._demanded(reach, demand)
                 if obstacle is not None:
                     yield obstacle
 
@@ -51,6 +58,17 @@ class Obstacles:
         if lack.unsure:
             condition = f"{' '.join(lack.unsure.split())[:_LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
             way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
+        return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
+
+    def _demanded(self, reach: Reach, demand: Demand) -> Obstacle | None:
+        """Return what a program ends for lack of, where it comes there."""
+        lack, node = demand.lack, self.node(demand.place)
+        if node is None:
+            return None
+        asserted = node if demand.is_assertion and isinstance(node, ast.expr) else None
+        way = reach.way(demand.place.path, node, asserted, Need.OPTION, demand.error, wanted=asserted is None)
+        if way is None:
+            return None
         return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 
     def node(self, place: Location) -> ast.AST | None:

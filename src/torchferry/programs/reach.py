@@ -91,6 +91,8 @@ class Reach:
         supposed: ast.expr | None = None,
         worst: Need = Need.GUARDED,
         error: str = "",
+        *,
+        wanted: bool = True,
     ) -> Way | None:
         """Return the surest way to a node of a file, or None when the program does not come there.
 
@@ -100,8 +102,9 @@ class Reach:
             supposed: A condition on values at the node that must hold too.
             worst: The least sure way that is of interest; `comes_to` asks for one that may be taken.
             error: The exception that is raised there, by its name; empty where that is not known.
+            wanted: The value that the condition must have.
         """
-        return self._surest(_start(path, node, supposed), worst, error)
+        return self._surest(_start(path, node, supposed, wanted=wanted), worst, error)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
@@ -484,5 +487,5 @@ def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:
     return said if more in said else (*said, more)
 
 
-def _start(path: str, node: ast.AST, supposed: ast.expr | None) -> Arrival:
-    return Arrival(Place(path, node), tests=() if supposed is None else (Test(path, supposed, wanted=True),))
+def _start(path: str, node: ast.AST, supposed: ast.expr | None, *, wanted: bool = True) -> Arrival:
+    return Arrival(Place(path, node), tests=() if supposed is None else (Test(path, supposed, wanted),))

@@ -379,7 +379,8 @@ class Values(ABC):
 
     def _of_module_object(self, of: ModuleObject, name: str, member: Member, depth: int) -> Known:
         known = self._of_module(of.path, name, depth + 1)
-        if len(member.values) > 1 and self._of_member(member, name, depth).value != known.value:
+        is_own = known.guard and all(each.file.path == of.path for each in member.values)  # an attempt and its handler
+        if len(member.values) > 1 and not is_own and self._of_member(member, name, depth).value != known.value:
             return UNTOLD  # another file stores in the module
         if known.value is not UNSAID and not member.is_open:
             return known if known.option else known._replace(option=name)

@@ -1,0 +1,349 @@
+"""Where a program ends since something is lacking, although its import is attempted: `assert HAVE_CUPY`.
+
+Code that catches the failed import of a package does not go on without it when a handler, or a check further on, ends
+the program. Such a place is met as any other: what must hold there is a question after what is lacking.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Iterator
+
+from torchferry.backends import cuda
+from torchferry.backends.target import Target
+from torchferry.core.finding import Location
+from torchferry.core.record import NamedTuple
+from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.asked import module_asked_for
+from torchferry.programs.lacks import Lack, Lacks, is_lacking, raised_by
+from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources
+from torchferry.programs.stored import is_guarded, returns_of
+from torchferry.rules.guarded import MISSING, asks_availability, catching
+from torchferry.rules.library.cuda_package import CudaPackage, advice
+from torchferry.source.exports import absolute_module
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.python import PythonFile
+
+_MOST_PASSED_ON = 4
+"""Files that a name is followed through to where it is bound, and functions that end the program by another one."""
+
+_FAILING = re.compile(r"\b(?:raise|assert|exit|_exit|quit|abort|error)\b|\bexcept\b")
+_ASKING = re.compile(r"available|installed|find_spec|has_|have_", re.IGNORECASE)
+
+_ENDS = frozenset({"exit", "quit", "_exit", "abort"})
+
+
+class Demand(NamedTuple):
+    """A place where a program ends for lack of something.
+
+    Attributes:
+        lack: What is lacking, where the file asks for it.
+        place: Where the program ends; of an assertion what it asserts.
+        error: The exception that is raised there; empty where that is not known.
+        is_assertion: Whether it ends there only where the expression does not hold.
+    """
+
+    lack: Lack
+    place: Location
+    error: str
+    is_assertion: bool = False
+
+
+class _Attempts(NamedTuple):
+    """The attempts of a file that fail on the target, by their place, and the names that depend on them."""
+
+    lacks: dict[tuple[int, int], Lack]
+    names: frozenset[str]
+
+
+class Demands:
+    """Finds for all programs where files end them for lack of something.
+
+    Args:
+        sources: The project's files.
+        modules: Their imports.
+        lacks: What each file needs that the target does not have.
+        target: Where the project is to run.
+    """
+
+    def __init__(self, sources: Sources, modules: Modules, lacks: Lacks, target: Target) -> None:
+        self._sources = sources
+        self._modules = modules
+        self._lacks = lacks
+        self._target = target
+        self._tried: dict[str, _Attempts] = {}
+        self._named: dict[tuple[str, int], set[str]] = {}
+        self._kept: dict[str, tuple[Demand, ...]] = {}
+        self._lacking = _lacking_modules(target)
+
+    def of(self, path: str) -> tuple[Demand, ...]:
+        """Return where a file ends the program for lack of something that it, or another file, asks for."""
+        if path not in self._kept:
+            loaded = self._sources.file(path) if self._may_demand(path) else None
+            self._kept[path] = tuple(self._within(*loaded)) if loaded is not None else ()
+        return self._kept[path]
+
+    def _may_demand(self, path: str) -> bool:
+        text = self._sources.text(path)
+        if not _FAILING.search(text):
+            return False
+        if _ASKING.search(text) and any(module in text for module in self._lacking):
+            return True
+        return any(name in text for name in self._names_tried(path, 2))
+
+    def _names_tried(self, path: str, depth: int) -> set[str]:
+        """Return the names that depend on failing attempts of a file, and of those it imports from."""
+        if (path, depth) in self._named:
+            return self._named[path, depth]
+        names = self._named[path, depth] = set(self._attempts(path).names)
+        for imported in self._modules.imports.get(path, ()) if depth else ():
+            other = self._modules.find(absolute_module(imported.module, path), path)
+            if other is not None and other != path:
+                names |= self._names_tried(other, depth - 1)
+        return names
+
+    def _attempts(self, path: str) -> _Attempts:
+        if path not in self._tried:
+            self._tried[path] = _Attempts({}, frozenset())  # it is not asked again while its own lacks are looked for
+            lacks = self._lacks.of(path)
+            loaded = self._sources.file(path) if lacks else None
+            if loaded is not None:
+                self._tried[path] = self._attempts_in(loaded[0], lacks)
+        return self._tried[path]
+
+    def _attempts_in(self, file: PythonFile, lacks: list[Lack]) -> _Attempts:
+        tried: dict[tuple[int, int], Lack] = {}
+        names: set[str] = set()
+        for lack in lacks:
+            node = None if lack.place.cell else self._sources.node(lack.place)
+            stands = around(file, node).against(raised_by(lack, node)) if node is not None else None
+            for attempt in stands.attempts if stands is not None else ():
+                tried.setdefault((attempt.lineno, attempt.col_offset), lack)
+                names.update(_names_bound(attempt))
+                if stands is not None and stands.unit is not None:
+                    names.add(stands.unit.name)
+        return _Attempts(tried, frozenset(names))
+
+    # --- where a file ends the program ---
+
+    def _within(self, file: PythonFile, names: Names) -> Iterator[Demand]:
+        for statement in ast.walk(file.tree):
+            if isinstance(statement, ast.Assert):
+                lack = self._decided_by(file, names, statement.test, wanted=False)
+                if lack is not None and not self._is_handled_apart(file, statement):
+                    yield _demand(file, lack, statement.test, "AssertionError", is_assertion=True)
+                if not (isinstance(statement.test, ast.Constant) and not statement.test.value):
+                    continue
+            if isinstance(statement, (ast.Raise, ast.Assert, ast.Expr)) and _may_end(statement):
+                lack = self._lack_behind(file, names, statement)
+                error = self._error_of(file, names, statement, 0) if lack is not None else None
+                if lack is not None and error is not None:
+                    yield _demand(file, lack, statement, error)
+
+    def _lack_behind(self, file: PythonFile, names: Names, statement: ast.stmt) -> Lack | None:
+        """Return what is lacking where a statement is run: a handler or a condition around it says so."""
+        handled = self._handled(file, statement)
+        if handled is not None and not handled[1]:
+            return None
+        tests = around(file, statement).tests
+        if any(self._is_otherwise(file, names, test, wanted=wanted) for test, wanted in tests):
+            return None
+        if handled is not None:
+            handler, lack = handled
+            speaks = any(last_name(each) == handler.name for test, _ in tests for each in ast.walk(test))
+            return None if handler.name and speaks else lack
+        decided = (self._decided_by(file, names, test, wanted=wanted) for test, wanted in tests)
+        return next((lack for lack in decided if lack is not None), None)
+
+    def _is_handled_apart(self, file: PythonFile, node: ast.AST) -> bool:
+        """Whether a node stands in the handler of an attempt that does not fail for what is lacking."""
+        handled = self._handled(file, node)
+        return handled is not None and handled[1] is None
+
+    def _handled(self, file: PythonFile, node: ast.AST) -> tuple[ast.ExceptHandler, Lack | None] | None:
+        """Return the handler around a node and what its attempt lacks; None where there is no handler.
+
+        A function that is defined in a handler and only raises stands for what could not be imported. Python calls
+        some methods by itself, and nobody knows when: these are left out.
+        """
+        parent = file.parents.get(node)
+        while parent is not None:
+            if isinstance(parent, FunctionNode) and isinstance(file.parents.get(parent), ast.ClassDef):
+                if parent.name != "__init__":
+                    return None
+            if isinstance(parent, ast.ExceptHandler):
+                attempt = file.parents.get(parent)
+                assert isinstance(attempt, ast.Try)
+                lack = self._attempts(file.path).lacks.get((attempt.lineno, attempt.col_offset))
+                is_the_one = lack is not None and parent in catching(attempt, MISSING)
+                return parent, lack if is_the_one else None
+            parent = file.parents.get(parent)
+        return None
+
+    def _error_of(self, file: PythonFile, names: Names, statement: ast.stmt, depth: int) -> str | None:
+        """Return what a statement raises, empty where that is not known; None where it does not end the program."""
+        if isinstance(statement, ast.Raise):
+            raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+            name = last_name(raised) if raised is not None else MISSING
+            if "skip" in name.lower():
+                return None
+            return name if isinstance(getattr(builtins, name, None), type) else ""
+        if isinstance(statement, ast.Assert):
+            return "AssertionError"
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call):
+            return None
+        if last_name(call.func) in _ENDS:
+            return "SystemExit"
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "error":
+            return "SystemExit" if _is_parser(file, names, call.func.value) else None
+        return "" if self._is_end(file, names, call, depth) else None
+
+    def _is_end(self, file: PythonFile, names: Names, call: ast.Call, depth: int) -> bool:
+        """Whether a call is one of a function of the project that always ends the program."""
+        own = names.bindings(call.func) if isinstance(call.func, ast.Name) else []
+        defined: tuple[PythonFile, Names, ast.AST] | None = None
+        if len(own) == 1 and isinstance(own[0], ast.FunctionDef):
+            defined = (file, names, own[0])
+        else:
+            qualified = names.qualified(call.func)
+            defined = self._sources.project.definition(qualified, file.path) if qualified is not None else None
+        if defined is None or not isinstance(defined[2], ast.FunctionDef) or depth > _MOST_PASSED_ON:
+            return False
+        other, other_names, function = defined
+        if any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function)):
+            return False
+        return self._error_of(other, other_names, function.body[-1], depth + 1) is not None
+
+    # --- what a condition asks for ---
+
+    def _decided_by(self, file: PythonFile, names: Names, test: ast.expr, *, wanted: bool) -> Lack | None:
+        """Return what a condition asks for that is lacking and decides it; None where it asks for something else too.
+
+        Args:
+            file: The file.
+            names: Its names.
+            test: The condition.
+            wanted: The value that it must have.
+        """
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._decided_by(file, names, test.operand, wanted=not wanted)
+        if isinstance(test, ast.BoolOp):
+            if self._is_otherwise(file, names, test, wanted=wanted):
+                return None
+            parts = (self._decided_by(file, names, part, wanted=wanted) for part in test.values)
+            return next((lack for lack in parts if lack is not None), None)
+        for node in ast.walk(test):
+            lack = self._asked(file, names, node)
+            if lack is not None:
+                return lack
+        return None
+
+    def _is_otherwise(self, file: PythonFile, names: Names, test: ast.expr, *, wanted: bool) -> bool:
+        """Whether a condition depends on something whose import is attempted and that may be there.
+
+        The arguments are those of `_decided_by`.
+        """
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self._is_otherwise(file, names, test.operand, wanted=not wanted)
+        if isinstance(test, ast.BoolOp):
+            parts = [self._is_otherwise(file, names, part, wanted=wanted) for part in test.values]
+            return any(parts) if isinstance(test.op, ast.And) is wanted else all(parts)
+        guarded = (each for node in ast.walk(test) for each in self._guarded(file, names, node))
+        return any(self._attempted(*each) is None for each in guarded)
+
+    def _asked(self, file: PythonFile, names: Names, node: ast.AST) -> Lack | None:
+        """Return what an expression asks for that is lacking: a name that depends on it, or a question after it."""
+        lacks = (self._attempted(*each) for each in self._guarded(file, names, node))
+        lack = next((lack for lack in lacks if lack is not None), None)
+        if lack is not None:
+            return lack
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(node):
+            return self._lacking_package(file, node)
+        return None
+
+    def _guarded(self, file: PythonFile, names: Names, node: ast.AST) -> Iterator[tuple[PythonFile, ast.AST]]:
+        """Yield what a name means, here or in another file, that an attempt binds, or a function gives back in one."""
+        if isinstance(node, ast.Name):
+            for binding in names.bindings(node):
+                yield from self._guarded_by(file, names, binding, 0)
+        elif isinstance(node, ast.Attribute):
+            yield from self._member(names.qualified(node) or "", file.path, 0)
+
+    def _guarded_by(
+        self, file: PythonFile, names: Names, binding: ast.AST, depth: int
+    ) -> Iterator[tuple[PythonFile, ast.AST]]:
+        if isinstance(binding, FunctionNode):
+            yield from ((file, each) for each in returns_of(file, binding) if is_guarded(file, each))
+        elif is_guarded(file, binding):
+            yield file, binding
+        elif isinstance(binding, ast.alias) and depth < _MOST_PASSED_ON:
+            yield from self._member(names.binding_origin(binding) or "", file.path, depth + 1)
+
+    def _member(self, qualified: str, importer: str, depth: int) -> Iterator[tuple[PythonFile, ast.AST]]:
+        module, _, member = qualified.rpartition(".")
+        path = self._sources.project.module_path(module, importer) if module.strip(".") else None
+        loaded = self._sources.file(path) if path is not None else None
+        if loaded is not None:
+            for binding in loaded[1].module_bindings(member):
+                yield from self._guarded_by(*loaded, binding, depth)
+
+    def _attempted(self, file: PythonFile, node: ast.AST) -> Lack | None:
+        """Return what the attempt around a node lacks."""
+        tried = self._attempts(file.path).lacks
+        parent = file.parents.get(node) if tried else None
+        while parent is not None and not isinstance(parent, (*FunctionNode.__args__, ast.Lambda)):
+            if isinstance(parent, ast.Try) and (parent.lineno, parent.col_offset) in tried:
+                return tried[parent.lineno, parent.col_offset]
+            parent = file.parents.get(parent)
+        return None
+
+    def _lacking_package(self, file: PythonFile, question: ast.Name | ast.Attribute | ast.Call) -> Lack | None:
+        """Return the package that a question asks for, where the target lacks it."""
+        module = module_asked_for(question)
+        known = self._target.package_of_module(module) if module else None
+        if known is None or not is_lacking(*known):
+            return None
+        package, row = known
+        place = file.location(*file.span(question))
+        return Lack(package.name, CudaPackage.CODE, place, advice(self._target.title, package.name, row))
+
+
+def _demand(file: PythonFile, lack: Lack, node: ast.AST, error: str, *, is_assertion: bool = False) -> Demand:
+    return Demand(lack, file.location(*file.span(node)), error, is_assertion)
+
+
+def _lacking_modules(target: Target) -> frozenset[str]:
+    """Return the last parts of the names of the modules that a target lacks."""
+    modules = (module for package in cuda.packages().values() for module in package.modules)
+    known = ((module, target.package_of_module(module)) for module in modules)
+    return frozenset(module.rpartition(".")[2] for module, found in known if found is not None and is_lacking(*found))
+
+
+def _names_bound(attempt: ast.Try) -> Iterator[str]:
+    """Yield the names that an attempt and its handlers bind."""
+    for node in ast.walk(attempt):
+        if isinstance(node, ast.alias):
+            yield bound_name(node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _may_end(statement: ast.Raise | ast.Assert | ast.Expr) -> bool:
+    """Whether a statement may end the program, judged by itself."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if call is None:
+        return True
+    return isinstance(call, ast.Call) and isinstance(call.func, (ast.Name, ast.Attribute))
+
+
+def _is_parser(file: PythonFile, names: Names, node: ast.expr) -> bool:
+    """Whether an expression is a parser of options, whose `error` ends the program."""
+    bindings = names.bindings(node) if isinstance(node, ast.Name) else []
+    values = (assigned_value(file, binding) for binding in bindings)
+    made = any(isinstance(value, ast.Call) and last_name(value.func).endswith("Parser") for value in values)
+    return made or "parser" in last_name(node).lower()
