@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import BUILT, judged
+from tests.programs.small import BUILT, KERNEL, judged
 from tests.programs.test_judging import needs
 
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
@@ -50,3 +50,34 @@ def test_a_method_is_called_on_an_object_of_its_class(made: str, need: str, tmp_
     )
     text = START.format(classes, f"Fast\n    Fast()\n    item = {made}\n    item.step()")
     assert needs(judged(tmp_path, {**BUILT, "train.py": text})["train.py"]) == need
+
+
+COMPILED = "import torch\ntry:\n    from lab import _C\n    FUSED = True\nexcept ImportError:\n    FUSED = False\n"
+SETUP = (
+    "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n"
+    'setup(ext_modules=[CUDAExtension("lab._C", ["csrc/ops.cu"])])\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "decisions"),
+    [
+        ("torch.float16 if FUSED else torch.float32", 1),
+        ("'cuda' if FUSED else 'cpu'", 1),
+        ("torch.float16 if not FUSED else torch.float32", 1),
+        ("'fused' if FUSED else 'plain'", 0),
+        ("_C.run if FUSED else torch.relu", 0),
+    ],
+)
+def test_an_extension_that_is_not_there_chooses_no_device_in_silence(
+    chosen: str, decisions: int, tmp_path: Path
+) -> None:
+    text = f"{COMPILED}kind = {chosen}\nif __name__ == '__main__':\n    print(torch.ones(2), kind)\n"
+    files = {"setup.py": SETUP, "csrc/ops.cu": KERNEL, "lab/__init__.py": "", "train.py": text}
+    assert len(judged(tmp_path, files)["train.py"].decisions) == decisions
+
+
+def test_an_attempt_in_another_file_chooses(tmp_path: Path) -> None:
+    flags = "try:\n    import cupy\n    HAS_CUPY = True\nexcept ImportError:\n    HAS_CUPY = False\n"
+    text = "import torch\nfrom flags import HAS_CUPY\nprint(torch.ones(2, device='cuda' if HAS_CUPY else 'cpu'))\n"
+    assert len(judged(tmp_path, {"flags.py": flags, "train.py": text})["train.py"].decisions) == 1

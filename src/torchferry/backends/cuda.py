@@ -171,6 +171,12 @@ def asks_for_nvidia() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
+def asked_of_libraries() -> frozenset[str]:
+    """Return names of libraries that ask for CUDA, by themselves or of torch."""
+    return frozenset(_document("api")["asked_of_libraries"])
+
+
+@lru_cache(maxsize=1)
 def packages() -> dict[str, Package]:
     """Return the distributions for which each target has a row in `packages.toml`, by normalised name."""
     return {package.name: package for package in _packages_of("packages")}

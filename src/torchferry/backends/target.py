@@ -289,6 +289,14 @@ class Target:
         package = cuda.package_of_module(module)
         return None if package is None else (package, self.row("packages", package.name))
 
+    def has_module(self, module: str) -> bool | None:
+        """Whether the target has what a dotted module belongs to; None where no table speaks of it."""
+        listed = self.package_of_module(module)
+        if listed is None or listed[1].status == "unknown":
+            return None
+        # what has another in its place is itself not there, but for what comes with torch
+        return listed[1].status in ("same", "partial") or (listed[1].status != "missing" and listed[0].kind == "torch")
+
     def library(self, name: str, installed_version: str = "") -> Row:
         """Return what the Python library `name`, the package that is imported, does about the target's device.
 

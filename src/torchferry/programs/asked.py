@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Callable
 
-from torchferry.backends.target import Target
 from torchferry.source.flow.syntax import last_name, string_value
 
 _BEFORE = re.compile(r"(?<!_)_*(?:(?:is|has|have)_)+")
@@ -48,12 +47,3 @@ def _named(test: ast.Name | ast.Attribute | ast.Call) -> str | None:
 def sounds_of_cuda(name: str) -> bool:
     """Whether a name speaks of something that is compiled for CUDA."""
     return _CUDA_WORD.search(name.lower()) is not None
-
-
-def is_on_target(target: Target, module: str) -> bool | None:
-    """Whether the target has a package, by the name of its module; None where no table speaks of it."""
-    found = target.package_of_module(module)
-    if found is None or found[1].status == "unknown":
-        return None
-    # what has another in its place is itself not there, but for what comes with torch
-    return found[1].status in ("same", "partial") or (found[1].status != "missing" and found[0].kind == "torch")

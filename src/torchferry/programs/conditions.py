@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
-from torchferry.programs.asked import is_on_target, is_there, sounds_of_cuda
+from torchferry.programs.asked import is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
@@ -121,7 +121,7 @@ class Conditions(Values):
             return False
         if self.facts.sources.project.module_path(module, self.facts.program.path) is not None:
             return True
-        present = is_on_target(self._target, module)
+        present = self._target.has_module(module)
         return False if present is None and sounds_of_cuda(module) else present
 
     def is_absent(self, module: str) -> bool:
@@ -140,7 +140,7 @@ class Conditions(Values):
         if name.startswith("torch.backends.mps."):
             return Answer(Truth.NO)
         if isinstance(test, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(test):
-            present = is_there(test, lambda module: is_on_target(self._target, module))
+            present = is_there(test, self._target.has_module)
             if present is not None:
                 return Answer(Truth.YES) if present else Answer(Truth.NO, guard=True)
         return OPEN

@@ -94,9 +94,13 @@ def _effect_of(context: PythonContext, top: ast.AST, positive: bool) -> AnswerEf
 def _uses(context: PythonContext, top: ast.AST) -> Iterator[tuple[PythonContext, ast.expr]]:
     """Yield where the answer is used under another name, or by a call of the function that returns it."""
     yield from ((context, use) for use in stored_uses(context, top))
+    yield from elsewhere(context, _public_name(context, top))
+
+
+def elsewhere(context: PythonContext, name: str) -> Iterator[tuple[PythonContext, ast.expr]]:
+    """Yield where other files use a name of a module, or call it, each with its file."""
     file, project = context.file, context.project
-    name = _public_name(context, top)
-    for other, names, use in project.users(file.path, name) if project is not None and name else ():
+    for other, names, use in project.users(file.path, name) if project is not None and name.isidentifier() else ():
         where = PythonContext(other, names, context.target, context.options, project)
         parent = other.parents.get(use)
         is_called = isinstance(parent, ast.Call) and parent.func is use

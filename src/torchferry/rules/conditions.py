@@ -65,6 +65,10 @@ def condition_of(context: PythonContext, node: ast.AST, *, answer: bool = False)
         elif isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
             if not isinstance(file.parents[parent], ast.Compare):
                 break
+        elif isinstance(parent, (ast.GeneratorExp, ast.ListComp)):
+            around = file.parents[parent]
+            if child is not parent.elt or not isinstance(around, ast.Call) or last_name(around.func) != "any":
+                break
         elif not isinstance(parent, (ast.NamedExpr, ast.MatchValue, ast.MatchOr)):
             break
         if isinstance(parent, (ast.MatchValue, ast.MatchOr)):
@@ -78,9 +82,9 @@ def condition_of(context: PythonContext, node: ast.AST, *, answer: bool = False)
 def _is_question(context: PythonContext, node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute) and node.attr == "is_cuda":
         return True
-    if not isinstance(node, (ast.Name, ast.Attribute)):
-        return is_machine_question(context, node)
-    return context.names.qualified(node) in cuda.questions()
+    if isinstance(node, (ast.Name, ast.Attribute)) and context.names.qualified(node) in cuda.questions():
+        return True
+    return is_machine_question(context, node)
 
 
 def _through_call(context: PythonContext, child: ast.AST, call: ast.Call, asks: bool) -> bool | None:
@@ -94,7 +98,7 @@ def _through_call(context: PythonContext, child: ast.AST, call: ast.Call, asks: 
         return True
     if name == "isinstance":
         return True
-    if isinstance(call.func, ast.Name) and name in ("bool", "any", "all", "int", "str"):
+    if isinstance(call.func, ast.Name) and name in ("bool", "any", "all", "int", "str", "len"):
         return asks
     if context.names.qualified(call.func) == "torch.device" or converts(name):
         return False

@@ -22,6 +22,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.answers import AnswerEffect, consequence_of
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
+from torchferry.rules.cuda_api.asked_of_machine import AskedOfMachine
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
 from torchferry.rules.target_words import target_words
@@ -85,7 +86,7 @@ class _Guards:
         """Return the findings with their groups."""
         for index in sorted(self.binding):
             self._conditional(self.nodes[index])
-        asked = [(index, condition_of(self.context, self.nodes[index])) for index in sorted(self.binding)]
+        asked = [(index, self._condition(index)) for index in sorted(self.binding)]
         conditions = [(index, condition) for index, condition in asked if condition is not None]
         for _, condition in conditions:
             self._conditions.setdefault(condition.top, _name("guard", condition.top))
@@ -113,6 +114,11 @@ class _Guards:
         if false:
             findings = [self._never_run(finding, false, asking) for finding in findings]
         return Bound(_with_imports(findings), staying)
+
+    def _condition(self, index: int) -> Condition | None:
+        node = self.nodes[index]
+        is_answer = self.findings[index].code == AskedOfMachine.CODE and isinstance(node, (ast.Name, ast.Call))
+        return condition_of(self.context, node, answer=is_answer)  # a name may hold the answer of an attempt
 
     def _never_run(self, finding: Finding, false: dict[str, Message], asking: dict[ast.AST, str]) -> Finding:
         """Return a decision as a note where its code is reached only under a condition that stays, and so is false."""

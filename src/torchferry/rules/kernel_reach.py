@@ -66,7 +66,7 @@ class KernelReach:
 
     def _binding(self, binding: ast.AST, depth: int) -> bool:
         if isinstance(binding, ast.alias):
-            return self._is_extension(binding)
+            return self.is_extension(binding)
         if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             return depth < _DEPTH and self.any(binding.body, depth + 1)
         value = assigned_value(self.file, binding)
@@ -90,7 +90,8 @@ class KernelReach:
             name = name.rpartition(".")[0]
         return False
 
-    def _is_extension(self, alias: ast.alias) -> bool:
+    def is_extension(self, alias: ast.alias) -> bool:
+        """Whether an import names a compiled extension."""
         statement = self.file.parents[alias]
         if isinstance(statement, ast.Import):
             module = alias.name

@@ -1,12 +1,15 @@
-"""Questions for CUDA that a machine or a build of torch is asked: a device node, a program, a variable."""
+"""Questions for CUDA that a machine, a build of torch or a library is asked: a device node, a program, a variable."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
+from torchferry.backends import cuda
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import assigned_value
 
 _OF_FILES = frozenset(
     {"exists", "lexists", "isfile", "isdir", "is_file", "is_dir", "glob", "iglob", "listdir", "access"}
@@ -16,17 +19,20 @@ _OF_FILES = frozenset(
 _PROBES = frozenset(
     {
         "which", "find_executable", "find_library", "system", "call", "run", "check_call", "check_output", "getoutput",
-        "getstatusoutput", "popen", "Popen",
+        "getstatusoutput", "popen", "Popen", "find_spec", "distribution", "startswith",
     }
 )  # fmt: skip
-"""Functions that say whether a program or a library is there, or start it."""
+"""Functions that say whether a program, a library or a distribution is there, or start it."""
+
+_LISTING = frozenset({"lspci", "lshw", "lsmod", "inxi", "hwinfo"})
+"""Programs that list the devices or the modules of a machine."""
 
 _WRAPPING = frozenset({"Path", "PurePath", "join", "str", "expanduser", "abspath", "expandvars"})
 _OF_CUDA = lazy_regex(r"(?i)nvidia|cuda")
 _FILE_OF_CUDA = lazy_regex(r"(?:/dev|/proc|/sys|/usr|/opt|/etc|/lib)/.*?(?:nvidia|cuda)")
 """Files of the driver and the toolkit; others with such a name are the project's own."""
 
-_PROGRAM_OF_CUDA = lazy_regex(r"nvidia|cuda(?:rt)?\Z|libcuda|libnvidia")
+_PROGRAM_OF_CUDA = lazy_regex(r"nvidia(?:[-_.]|\Z)|cuda(?:rt)?\Z|libcuda|libnvidia")
 _BUILD = lazy_regex(r"\+?cu\d*\Z")
 """How a build of torch for CUDA is marked in its version: `+cu121`."""
 
@@ -58,7 +64,9 @@ def machine_question(context: PythonContext, text: ast.Constant) -> ast.expr | N
             return call if _FILE_OF_CUDA.match(text.value) else None
         elif isinstance(parent, ast.Compare):
             is_sought = child is parent.left and isinstance(parent.ops[0], (ast.In, ast.NotIn))
-            return parent if is_sought and _is_environment(context, parent.comparators[0]) else None
+            searched = parent.comparators[0]
+            is_asked = is_sought and (_is_environment(context, searched) or _lists(context, searched))
+            return parent if is_asked else None
         elif isinstance(parent, ast.Subscript):
             return parent if isinstance(parent.ctx, ast.Load) and _is_environment(context, parent.value) else None
         elif not isinstance(parent, (ast.BinOp, ast.JoinedStr, ast.List, ast.Tuple)):
@@ -80,6 +88,21 @@ def _asks(context: PythonContext, call: ast.Call, text: ast.expr, word: str) -> 
     return name in _PROBES and _PROGRAM_OF_CUDA.match(word) is not None
 
 
+def _lists(context: PythonContext, expression: ast.expr) -> bool:
+    """Whether an expression, or the value of a variable, is what a program writes that lists devices."""
+    values = [expression]
+    if isinstance(root := _root(expression), ast.Name):
+        values += filter(None, (assigned_value(context.file, each) for each in context.names.reaching_bindings(root)))
+    parts = (part for value in values for part in ast.walk(value))
+    return any((string_value(part) or "").partition(" ")[0].rpartition("/")[2] in _LISTING for part in parts)
+
+
+def _root(expression: ast.expr) -> ast.expr:
+    while isinstance(expression, (ast.Attribute, ast.Call)):
+        expression = expression.value if isinstance(expression, ast.Attribute) else expression.func
+    return expression
+
+
 def _is_environment(context: PythonContext, expression: ast.expr) -> bool:
     return context.names.qualified(expression) in _ENVIRONMENT
 
@@ -96,8 +119,32 @@ def _of_version(context: PythonContext, text: ast.Constant) -> ast.expr | None:
     return parent if asked is not None and context.names.qualified(asked) == "torch.__version__" else None
 
 
+def library_questions(context: PythonContext) -> Iterator[ast.expr]:
+    """Yield where a library is asked for CUDA: `numba.cuda.is_available`, `torch.utils.cpp_extension.CUDA_HOME`."""
+    tops = {name.partition(".")[0] for name in cuda.asked_of_libraries()}
+    for top in sorted(tops & context.names.imported_packages()):
+        for reference in context.names.references(top):
+            node: ast.AST | None = reference.node
+            call = context.file.parents.get(reference.node)
+            if isinstance(call, ast.Call) and call.func is node:
+                parent = context.file.parents.get(call)
+                node = parent if isinstance(parent, ast.Attribute) and _of_library(context, parent) else node
+            if isinstance(node, (ast.Name, ast.Attribute)) and _of_library(context, node):
+                yield node
+
+
+def _of_library(context: PythonContext, node: ast.Name | ast.Attribute) -> bool:
+    """Whether a name, or an attribute of what one returns, is such a question."""
+    name = context.names.qualified(node)
+    if name is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):
+        name = f"{context.names.qualified(node.value.func)}.{node.attr}"
+    return name in cuda.asked_of_libraries() and isinstance(node.ctx, ast.Load)
+
+
 def is_machine_question(context: PythonContext, node: ast.AST) -> bool:
     """Whether an expression is such a question as a whole."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        return _of_library(context, node)
     if not isinstance(node, (ast.Call, ast.Compare, ast.Subscript)):
         return False
     texts = (part for part in ast.walk(node) if string_value(part) is not None)
