@@ -122,7 +122,7 @@ def _is_given_padding(context: PythonContext, name: str, call: ast.Call) -> bool
     """Whether a call of the encoder gives it a padding mask, and no other mask."""
     padding, other = _MASKS[name]
     origin = TracedExpression(call, context.file, context.names)
-    for value, above in expressions_of(context.values, [origin], _SAME):
+    for value, above in expressions_of(context.values, [origin], _SAME | {context.target.backend.DEVICE_TYPE}):
         if isinstance(above, ast.Call) and above.func is value.node:
             masks = [_given(above, each, _MASKS[name]) for each in (padding, other)]
             if [mask is None or (isinstance(mask, ast.Constant) and mask.value is None) for mask in masks] == [

@@ -16,19 +16,22 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule, calls_to, keyword_of
-from torchferry.rules.conditions import stored_uses
 from torchferry.rules.device.nested_encoder import OPERATOR as OF_NESTED
 from torchferry.rules.device.nested_encoder import REMEDIES, nested_encoders
 from torchferry.rules.device.nested_encoder import WORD as NESTED
+from torchferry.rules.distributed.tensors import HOST, place_of, values
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
+from torchferry.rules.object_uses import expressions_of
+from torchferry.rules.value_uses import TracedExpression
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ _OPERATORS = {
     "torch.sparse.mm": "addmm",
     "torch.spmm": "mm",
     "torch.dsmm": "mm",
+    "torch.hspmm": "hspmm",
     "torch.sparse.addmm": "addmm",
     "torch.sparse.softmax": "_sparse_softmax",
     "torch.sparse.log_softmax": "_sparse_log_softmax",
@@ -78,6 +82,18 @@ _OPERATORS = {
 and native_functions.yaml of torch 2.7: `_sparse_mm` calls `_sparse_addmm`, and that `addmm`; `spmm` and `dsmm` are
 names of `mm` in tools/autograd/templates/python_torch_functions.cpp)."""
 
+
+_SECOND = frozenset({"torch.sparse.addmm"})
+"""Those of them whose matrix is the second argument."""
+
+_SAME = frozenset({"to", "cuda", "coalesce", "detach", "clone", "requires_grad_", "t", "float", "half", "double"})
+"""Methods of a sparse tensor that return one of its layout."""
+
+_STAYS = frozenset({"parameters", "train", "eval", "zero_grad", "weight", "state_dict"})
+"""What is used of a module without moving it."""
+
+_UNCOMPRESSED = ("sparse_coo_tensor", "to_sparse()", "to_sparse_coo", "sparse.FloatTensor")
+"""What makes a sparse tensor that is not compressed, as other files write it."""
 
 _STRUCTURED = frozenset(
     f"torch.sparse.{module}{name}"
@@ -108,6 +124,7 @@ class SparseTensor(Rule):
         "sparse.",
         "spmm",
         "dsmm",
+        "hspmm",
         "emi_structured",
         "emiStructured",
         NESTED,
@@ -196,6 +213,8 @@ class SparseTensor(Rule):
         lacks = [name for name in _OF_OPTIMIZER if name not in registered]
         if not (lacks or table.sparse_products) or exemption_reason(context, call) is not None:
             return
+        if _optimizes_on_cpu(context, call):
+            return
         if lacks:
             message = say(
                 "`{name}` calls `aten::{operator}`, which {target} lacks for sparse tensors, and raises in its first "
@@ -221,12 +240,16 @@ class SparseTensor(Rule):
         making: list[tuple[ast.Call, str, str]],
     ) -> Iterator[tuple[ast.AST, Finding]]:
         """Yield a finding for each function on sparse tensors whose operator has no kernel for them."""
-        layout = "sparse_compressed" if "csr" in context.text or "csc" in context.text else "sparse"
-        registered = table.layouts[layout]
-        named = ((_OPERATORS[full_name], full_name, call) for call, full_name in using)
-        products = _products(context, making) if not isinstance(registered, Unknown) and registered else ()
-        for operator, full_name, call in (*named, *products):
+        uses = _uses(context, making)
+        named = [
+            _Product(_OPERATORS[full_name], full_name, call, *_matrix(context, call, full_name, uses, making))
+            for call, full_name in using
+        ]
+        for operator, full_name, call, matrix, layout in (*named, *_products(context, table, uses)):
+            registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and operator in registered:
+                continue
+            if matrix is not None and place_of(context, matrix) == HOST and not _is_default_device_set(context):
                 continue
             if exemption_reason(context, call) is not None:
                 continue
@@ -250,25 +273,108 @@ class SparseTensor(Rule):
             yield call, self.finding(context, span, message, Grade.MANUAL)
 
 
-def _products(context: PythonContext, making: list[tuple[ast.Call, str, str]]) -> Iterator[tuple[str, str, ast.expr]]:
+class _Product(NamedTuple):
+    """A call of an operator on a sparse matrix, with its full name, the matrix where it is evident, and its layout."""
+
+    operator: str
+    name: str
+    node: ast.expr
+    matrix: ast.expr | None
+    layout: str
+
+
+def _uses(context: PythonContext, making: list[tuple[ast.Call, str, str]]) -> dict[ast.expr, str]:
+    """Return the expressions of the file that are sparse tensors which are made there, with their layouts."""
+    uses: dict[ast.expr, str] = {}
+    for call, _, layout in making:
+        if last_name(call.func) in _LAYOUTS:
+            origin = TracedExpression(call, context.file, context.names)
+            for value, _ in expressions_of(context.values, [origin], _SAME | {context.target.backend.DEVICE_TYPE}):
+                if uses.get(value.node) != "sparse":  # what may be either is not known to be compressed
+                    uses[value.node] = layout
+    return uses
+
+
+def _matrix(
+    context: PythonContext,
+    call: ast.Call,
+    full_name: str,
+    uses: Mapping[ast.expr, str],
+    making: list[tuple[ast.Call, str, str]],
+) -> tuple[ast.expr | None, str]:
+    """Return the sparse matrix that a call is given, and its layout: compressed where it is no other evidently."""
+    given = call.args[1:] if full_name in _SECOND else call.args
+    matrix = given[0] if given else None
+    if matrix is not None and matrix in uses:
+        return matrix, uses[matrix]
+    if "csr" not in context.text and "csc" not in context.text:
+        return matrix, "sparse"
+    own = any(layout == "sparse" and not _is_compressed(context, made) for made, _, layout in making)
+    words = [word for word in _UNCOMPRESSED if word not in context.text]
+    others = context.project is not None and any(map(context.project.writes, words))
+    return matrix, "sparse" if own or others else "sparse_compressed"
+
+
+def _is_compressed(context: PythonContext, made: ast.Call) -> bool:
+    """Whether a sparse tensor is made compressed at once: `torch.sparse_coo_tensor(...).to_sparse_csr()`."""
+    above = context.file.parents.get(made)
+    return isinstance(above, ast.Attribute) and _LAYOUTS.get(above.attr) == "sparse_compressed"
+
+
+def _products(context: PythonContext, table: OperatorTable, uses: Mapping[ast.expr, str]) -> Iterator[_Product]:
     """Yield the matrix products of sparse tensors that are made beside them, with the operator each comes to.
 
     A product of two matrices is `mm`, also by the name of `matmul` (aten/src/ATen/native/LinearAlgebra.cpp).
     """
-    for call, _, layout in making:
-        if layout != "sparse" or last_name(call.func) not in _LAYOUTS:
+    if isinstance(table.sparse, Unknown) or not table.sparse:
+        return
+    for held, layout in uses.items():
+        parent = context.file.parents.get(held)
+        above = context.file.parents.get(parent) if parent is not None else None
+        if layout != "sparse" or parent is None:
             continue
-        for held in (call, *stored_uses(context, call)):
-            parent = context.file.parents.get(held)
-            above = context.file.parents.get(parent) if parent is not None else None
-            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult) and parent.left is held:
-                yield "mm", "@", parent
-            elif isinstance(parent, ast.Call) and held in parent.args[:1]:
-                if context.names.qualified(parent.func) in ("torch.matmul", "torch.mm"):
-                    yield "mm", f"torch.{last_name(parent.func)}", parent
-            elif isinstance(parent, ast.Attribute) and parent.attr in ("matmul", "mm"):
-                if isinstance(above, ast.Call) and above.func is parent:
-                    yield "mm", parent.attr, above
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult) and parent.left is held:
+            yield _Product("mm", "@", parent, held, layout)
+        elif isinstance(parent, ast.Call):
+            name = context.names.qualified(parent.func)
+            if held in parent.args[:1] and name in ("torch.matmul", "torch.mm"):
+                yield _Product("mm", f"torch.{last_name(parent.func)}", parent, held, layout)
+            elif held in parent.args[1:2] and name == "torch.addmm":
+                yield _Product("addmm", name, parent, held, layout)
+        elif isinstance(parent, ast.Attribute) and parent.attr in ("matmul", "mm"):
+            if isinstance(above, ast.Call) and above.func is parent:
+                yield _Product("mm", parent.attr, above, held, layout)
+
+
+def _optimizes_on_cpu(context: PythonContext, call: ast.Call) -> bool:
+    """Whether an optimizer is given the parameters of a module of torch that nothing moves from the CPU."""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "list" and given.args:
+        given = given.args[0]
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute) or given.func.attr != "parameters":
+        return False
+    module = given.func.value
+    if not isinstance(module, ast.Name) or _is_default_device_set(context):
+        return False
+    made = values(context, module)
+    around = [(use, context.file.parents.get(use)) for use in context.names.uses_of(module)]
+    return all(
+        isinstance(each, ast.Call)
+        and (context.names.qualified(each.func) or "").startswith("torch.nn.")
+        and keyword_of(each, "device") is None
+        for each in made
+    ) and all(
+        above.func is use if isinstance(above, ast.Call) else isinstance(above, ast.Attribute) and above.attr in _STAYS
+        for use, above in around
+    )
+
+
+def _is_default_device_set(context: PythonContext) -> bool:
+    """Whether tensors may be made elsewhere than on the CPU where no device is named."""
+    return any(
+        word in context.text or (context.project is not None and context.project.writes(word))
+        for word in ("set_default_", "with torch.device")
+    )
 
 
 def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:

@@ -27,7 +27,9 @@ _SHORT_NAMES = {
 }
 """Second names of dtypes, which are also the methods that change to them, but for the complex ones."""
 
-_FACTORIES = frozenset({"tensor", "as_tensor", "zeros", "ones", "empty", "full", "rand", "randn", "arange", "linspace"})
+_FACTORIES = frozenset(
+    {"tensor", "as_tensor", "zeros", "ones", "empty", "full", "eye", "rand", "randn", "randint", "arange", "linspace"}
+)
 """Functions of torch that make a tensor on the CPU unless they are given a device."""
 
 _KEEP_DTYPE = frozenset({"to", "cuda", "contiguous", "clone", "detach"})
