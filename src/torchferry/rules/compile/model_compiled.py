@@ -14,13 +14,23 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
+from torchferry.rules.default_texts import evident_texts
+from torchferry.rules.distributed.tensors import stays_on_cpu, values
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import string_value
+
+_COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
+
+_ARGUMENTS = frozenset({"mode", "fullgraph", "dynamic", "backend", "options", "disable"})
+"""What `torch.nn.Module.compile` takes, and the method of this name of few other classes."""
+
+_FOR_CUDA = frozenset({"inductor", "cudagraphs", "tensorrt", "torch_tensorrt"})
+"""Backends that compile for CUDA, on a card."""
 
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
 
@@ -30,19 +40,21 @@ class ModelCompiled(Rule):
 
     CODE = "CMP101"
     EFFECT = Effect.RAISES
-    WORDS = ("torch.compile", "import compile")
+    WORDS = (
+        "torch.compile", "import compile", "_dynamo", ".compile()", ".compile(mode", ".compile(backend",
+        ".compile(dynamic", ".compile(fullgraph",
+    )  # fmt: skip
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, by what the target's table says."""
         row = context.target.api("torch.compile")
-        for reference in context.references.get("compile", ()):
-            if reference.name != "torch.compile" or reference.is_import:
+        for function, call in _uses(context):
+            if exemption_reason(context, function) is not None:
                 continue
-            if exemption_reason(context, reference.node) is not None:
-                continue
-            call = context.file.parents.get(reference.node)
-            graphs = self._cuda_graphs(call) if isinstance(call, ast.Call) else None
-            span = context.file.span(reference.node)
+            named = _backend(call, function)
+            texts = set() if named is None else evident_texts(context, named)
+            graphs = self._cuda_graphs(call) if call is not None else None
+            span = context.file.span(function)
             note = row.remark or say("check that the compiled model runs and gives the same results")
             if graphs is not None:
                 message = say(
@@ -54,8 +66,8 @@ class ModelCompiled(Rule):
                 yield self.finding(context, span, message, Grade.MANUAL)
             elif row.status in ("missing", "partial"):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                asks = row.status == "missing" or self._takes_default(call, reference.node)
-                if asks:
+                for_cuda = bool(texts & _FOR_CUDA) if named is not None else _takes_default(context, call)
+                if row.status == "missing" or (for_cuda and not _is_for_cpu(context, call)):
                     yield self.finding(context, span, message, Grade.MANUAL)
                 else:
                     yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
@@ -66,18 +78,6 @@ class ModelCompiled(Rule):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
 
-    def _takes_default(self, call: ast.AST | None, function: ast.AST) -> bool:
-        """Whether a use takes the backend that torch takes for CUDA: none is named, and nothing turns it off."""
-        if not isinstance(call, ast.Call) or call.func is not function:
-            return True
-        if any(keyword.arg is None for keyword in call.keywords):
-            return False
-        disabled = keyword_of(call, "disable")
-        if disabled is not None and not (isinstance(disabled.value, ast.Constant) and not disabled.value.value):
-            return False
-        backend = keyword_of(call, "backend")
-        return backend is None or string_value(backend.value) == "inductor"
-
     def _cuda_graphs(self, call: ast.Call) -> str | None:
         for name in ("backend", "mode"):
             keyword = keyword_of(call, name)
@@ -85,3 +85,55 @@ class ModelCompiled(Rule):
             if value in _CUDA_GRAPHS:
                 return f'{name}="{value}"'
         return None
+
+
+def _uses(context: PythonContext) -> Iterator[tuple[ast.expr, ast.Call | None]]:
+    """Yield what compiles, in order of place, each with its call; None where it is named only, as a decorator."""
+    functions = [each.node for each in context.names.references("torch") if each.name in _COMPILERS]
+    calls = [call.func for call in calls_of(context, "compile") if _is_of_module(context, call)]
+    for function in sorted({*functions, *calls}, key=lambda node: (node.lineno, node.col_offset)):
+        if isinstance(function, ast.expr):
+            call = context.file.parents.get(function)
+            yield function, call if isinstance(call, ast.Call) and call.func is function else None
+
+
+def _is_of_module(context: PythonContext, call: ast.Call) -> bool:
+    """Whether a method `compile` is that of a module: by what it is given, or by what it is called of."""
+    if call.args or not isinstance(call.func, ast.Attribute) or not context.names.references("torch"):
+        return False
+    if call.keywords:
+        return {keyword.arg for keyword in call.keywords} <= _ARGUMENTS
+    made = values(context, call.func.value)
+    return all(
+        isinstance(each, ast.Call) and (context.names.qualified(each.func) or "").startswith("torch.nn.")
+        for each in made
+    )
+
+
+def _backend(call: ast.Call | None, function: ast.expr) -> ast.expr | None:
+    """Return the backend that a call names; None where it names none."""
+    keyword = keyword_of(call, "backend") if call is not None else None
+    if keyword is not None:
+        return keyword.value
+    is_first = call is not None and isinstance(function, ast.Attribute) and function.attr == "optimize"
+    return call.args[0] if call is not None and is_first and call.args else None
+
+
+def _takes_default(context: PythonContext, call: ast.Call | None) -> bool:
+    """Whether a use that names no backend takes the one that torch takes for CUDA: nothing else may name one."""
+    if call is None:
+        return True
+    disabled = keyword_of(call, "disable")
+    if disabled is not None and not (isinstance(disabled.value, ast.Constant) and not disabled.value.value):
+        return False
+    unread = any(keyword.arg is None for keyword in call.keywords)
+    return not unread or (context.project is not None and not context.project.defines("backend"))
+
+
+def _is_for_cpu(context: PythonContext, call: ast.Call | None) -> bool:
+    """Whether a model that is compiled stays on the CPU, and what it becomes too."""
+    if call is None or not call.args or not stays_on_cpu(context, call.args[0]):
+        return False
+    statement = context.file.parents.get(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else [None]
+    return all(isinstance(target, ast.Name) and stays_on_cpu(context, target) for target in targets)

@@ -27,7 +27,7 @@ from torchferry.rules.base import OncePerBlock, PythonContext, Rule, calls_to, k
 from torchferry.rules.device.nested_encoder import OPERATOR as OF_NESTED
 from torchferry.rules.device.nested_encoder import REMEDIES, nested_encoders
 from torchferry.rules.device.nested_encoder import WORD as NESTED
-from torchferry.rules.distributed.tensors import HOST, place_of, values
+from torchferry.rules.distributed.tensors import HOST, place_of, sets_default_device, stays_on_cpu
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.object_uses import expressions_of
@@ -88,9 +88,6 @@ _SECOND = frozenset({"torch.sparse.addmm"})
 
 _SAME = frozenset({"to", "cuda", "coalesce", "detach", "clone", "requires_grad_", "t", "float", "half", "double"})
 """Methods of a sparse tensor that return one of its layout."""
-
-_STAYS = frozenset({"parameters", "train", "eval", "zero_grad", "weight", "state_dict"})
-"""What is used of a module without moving it."""
 
 _UNCOMPRESSED = ("sparse_coo_tensor", "to_sparse()", "to_sparse_coo", "sparse.FloatTensor")
 """What makes a sparse tensor that is not compressed, as other files write it."""
@@ -249,7 +246,7 @@ class SparseTensor(Rule):
             registered = table.layouts[layout]
             if not isinstance(registered, Unknown) and operator in registered:
                 continue
-            if matrix is not None and place_of(context, matrix) == HOST and not _is_default_device_set(context):
+            if matrix is not None and place_of(context, matrix) == HOST and not sets_default_device(context):
                 continue
             if exemption_reason(context, call) is not None:
                 continue
@@ -353,28 +350,7 @@ def _optimizes_on_cpu(context: PythonContext, call: ast.Call) -> bool:
         given = given.args[0]
     if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute) or given.func.attr != "parameters":
         return False
-    module = given.func.value
-    if not isinstance(module, ast.Name) or _is_default_device_set(context):
-        return False
-    made = values(context, module)
-    around = [(use, context.file.parents.get(use)) for use in context.names.uses_of(module)]
-    return all(
-        isinstance(each, ast.Call)
-        and (context.names.qualified(each.func) or "").startswith("torch.nn.")
-        and keyword_of(each, "device") is None
-        for each in made
-    ) and all(
-        above.func is use if isinstance(above, ast.Call) else isinstance(above, ast.Attribute) and above.attr in _STAYS
-        for use, above in around
-    )
-
-
-def _is_default_device_set(context: PythonContext) -> bool:
-    """Whether tensors may be made elsewhere than on the CPU where no device is named."""
-    return any(
-        word in context.text or (context.project is not None and context.project.writes(word))
-        for word in ("set_default_", "with torch.device")
-    )
+    return stays_on_cpu(context, given.func.value)
 
 
 def _calls(context: PythonContext) -> Iterator[tuple[ast.Call, str, str]]:

@@ -211,6 +211,47 @@ def moved_to_card(context: PythonContext, module: ast.expr) -> bool:
     return False
 
 
+_USED = frozenset({"parameters", "train", "eval", "zero_grad", "weight", "state_dict"})
+"""What is used of a module without moving it."""
+
+
+def stays_on_cpu(context: PythonContext, module: ast.expr) -> bool:
+    """Whether a module is one of torch's own that is evidently made on the CPU, and that nothing moves."""
+    uses = context.names.uses_of(module) if isinstance(module, ast.Name) else ()
+    return (
+        not sets_default_device(context)
+        and all(_is_made_on_cpu(context, each) for each in values(context, module))
+        and all(_is_used_in_place(context, use) for use in uses)
+    )
+
+
+def sets_default_device(context: PythonContext) -> bool:
+    """Whether tensors may be made elsewhere than on the CPU where no device is named."""
+    return any(
+        word in context.text or (context.project is not None and context.project.writes(word))
+        for word in ("set_default_", "with torch.device")
+    )
+
+
+def _is_made_on_cpu(context: PythonContext, value: ast.expr, above: frozenset[ast.expr] = frozenset()) -> bool:
+    """Whether a module is made on the CPU; what is compiled, by what it is compiled of."""
+    if not isinstance(value, ast.Call) or value in above:
+        return False
+    name = context.names.qualified(value.func) or ""
+    if name == "torch.compile" and value.args:
+        above |= {value}
+        made = [each for each in values(context, value.args[0]) if each not in above]
+        return bool(made) and all(_is_made_on_cpu(context, each, above) for each in made)
+    return name.startswith("torch.nn.") and keyword_of(value, "device") is None
+
+
+def _is_used_in_place(context: PythonContext, use: ast.expr) -> bool:
+    above = context.file.parents.get(use)
+    if isinstance(above, ast.Call):
+        return above.func is use or context.names.qualified(above.func) == "torch.compile"
+    return isinstance(above, ast.Attribute) and above.attr in _USED
+
+
 def _dtype_named(context: PythonContext, node: ast.expr) -> str:
     name = context.names.qualified(node) or ""
     if not name.startswith("torch."):

@@ -14,19 +14,20 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.default_texts import defaults_of_option, parameter_default
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.variables import VARIABLE, VariableReplacement, replacement, replacement_of_any
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
 from torchferry.rules.texts import is_text
 from torchferry.source.flow.assembled import folded
-from torchferry.source.flow.syntax import defaults_of, last_name, string_value
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
 from torchferry.source.python_commands import started_commands
 
@@ -173,28 +174,11 @@ def _texts_of(context: PythonContext, expression: ast.expr) -> tuple[str, ...]:
         choices = [*expression.values]
     elif isinstance(expression, ast.Name):
         bindings = context.names.bindings(expression)
-        choices = [assigned_value(context.file, binding) or _default(context, binding) for binding in bindings]
+        choices = [assigned_value(context.file, binding) or parameter_default(context, binding) for binding in bindings]
     elif isinstance(expression, ast.Attribute):
-        choices = [*_defaults_of_option(context, expression.attr)]
+        choices = [*defaults_of_option(context, expression.attr)]
     texts = [text for choice in choices if choice is not None and (text := _text_of(context, choice)) is not None]
     return tuple(sorted(dict.fromkeys(texts), key=lambda text: text[:1].isdigit()))
-
-
-def _defaults_of_option(context: PythonContext, name: str) -> Iterator[ast.expr]:
-    """Yield the defaults of a command-line option, unless they are empty."""
-    for keyword in context.file.keywords.get("default", ()):
-        call = context.file.parents.get(keyword)
-        if isinstance(call, ast.Call) and last_name(call.func) in ("add_argument", "add_option", "option"):
-            flags = (string_value(argument) or "" for argument in call.args)
-            if string_value(keyword.value) and name in (flag.lstrip("-").replace("-", "_") for flag in flags):
-                yield keyword.value
-
-
-def _default(context: PythonContext, binding: ast.AST) -> ast.expr | None:
-    """Return the default of a parameter, unless it is an empty text, with which nothing is set."""
-    arguments = context.file.parents.get(binding)
-    pairs = defaults_of(arguments) if isinstance(arguments, ast.arguments) else ()
-    return next((default for argument, default in pairs if argument is binding and string_value(default)), None)
 
 
 _UNREAD = "{}"
