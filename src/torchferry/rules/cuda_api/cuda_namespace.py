@@ -24,8 +24,9 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.cuda_api.device_module import lacking_names
 from torchferry.rules.exemptions import exemption_for, exemption_of_reading
-from torchferry.rules.references import CUDA_NAMES, part_edits, written_parts
+from torchferry.rules.references import CUDA_NAMES, missing, part_edits, replaced, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
 from torchferry.source.portable_uses import WHOLE
@@ -39,7 +40,7 @@ class CudaNamespace(Rule):
     CODE = "CUD107"
     EFFECT = Effect.RAISES
     BINDS = True
-    WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'")
+    WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'", "get_device_module", "getattr(torch")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, and for `getattr(torch, "cuda")`."""
@@ -55,6 +56,10 @@ class CudaNamespace(Rule):
                     use=context.target.backend.NAMESPACE or context.target.backend.PLUGIN,
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
+        for place, name, row in lacking_names(context):
+            if exemption_of_reading(context, place) is None:
+                message = missing(context, name, row) if row.status == "missing" else replaced(context, name, row)
+                yield self.finding(context, context.file.span(place), message, Grade.MANUAL)
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)
