@@ -22,14 +22,19 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import stored_uses
+from torchferry.rules.device.built_tensor_type import WORD, built_type
 from torchferry.rules.device.expressions import device_type
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.exemptions import exemption_for, exemption_reason
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule, missing, replaced
+from torchferry.rules.texts import is_text
 from torchferry.source.lexicon import TENSOR_TYPE_SPELLING
 from torchferry.source.names import Reference
 
 _DEFAULT = "torch.set_default_tensor_type"
+SAMPLE = "torch.cuda.FloatTensor"
+"""The type whose name shows with which word the names of types begin on a target."""
+
 _DTYPES = {"BFloat16": "bfloat16", "Double": "float64", "Float": "float32", "Half": "float16"}
 
 
@@ -38,7 +43,7 @@ class CudaTensorType(ReferenceRule):
 
     CODE = "DEV105"
     EFFECT = Effect.RAISES
-    WORDS = CUDA_NAMES
+    WORDS = (*CUDA_NAMES, '"cuda.', "'cuda.")
     GROUPS = ("tensor",)
 
     def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
@@ -70,7 +75,10 @@ class CudaTensorType(ReferenceRule):
         """Yield a finding for each use and each string."""
         yield from super().check_python(context)
         for node in context.file.strings:
-            if not isinstance(node.value, str) or not TENSOR_TYPE_SPELLING.match(node.value):
+            if not isinstance(node.value, str):
+                continue
+            if not TENSOR_TYPE_SPELLING.match(node.value):
+                yield from self._built(context, node)
                 continue
             default = self._default_type(context, node, node.value)
             if default is not None:
@@ -92,6 +100,23 @@ class CudaTensorType(ReferenceRule):
             else:
                 message = missing(context, node.value, row)
                 yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _built(self, context: PythonContext, node: ast.Constant) -> Iterator[Finding]:
+        """Yield the finding for a literal that is a part of a type's name."""
+        whole = built_type(context, node) if WORD.search(node.value) else None  # type: ignore[arg-type]
+        if whole is None or exemption_reason(context, node) is not None or is_text(context, node):
+            return
+        default = self._default_type(context, whole, SAMPLE)
+        if default is not None:
+            yield default
+            return
+        row = context.target.api(SAMPLE)
+        begin = row.use.removesuffix("FloatTensor") if row.status in REWRITTEN else ""
+        edits = []
+        if begin.startswith("torch.") and not context.target.module:
+            edits = word_edits(context, node, "cuda.", begin.removeprefix("torch."))
+        message = replaced(context, SAMPLE, row) if edits else missing(context, SAMPLE, row)
+        yield self.finding(context, literal_span(context, node), message, Grade.SAFE if edits else Grade.MANUAL, edits)
 
 
 def _becomes_default(context: PythonContext, node: ast.AST, depth: int = 0) -> bool:

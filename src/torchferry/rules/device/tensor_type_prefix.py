@@ -18,12 +18,15 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.cuda_tensor_type import SAMPLE
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.source.flow.syntax import last_name
+from torchferry.source.names import assigned_value
 
 _PREFIXES = ("torch.cuda", "torch.cuda.")
-_SAMPLE = "torch.cuda.FloatTensor"
-"""The type whose name shows with which word the names of types begin on a target."""
+_CHANGING = frozenset({"replace", "removeprefix", "split", "partition"})
+"""Methods that put one beginning in the place of another, or take it away."""
 
 
 class TensorTypePrefix(Rule):
@@ -39,7 +42,7 @@ class TensorTypePrefix(Rule):
         for node in context.file.strings:
             if node.value not in _PREFIXES or not _asks(context, node) or exemption_reason(context, node) is not None:
                 continue
-            row = context.target.api(_SAMPLE)
+            row = context.target.api(SAMPLE)
             span = literal_span(context, node)
             prefix = row.use.rpartition(".")[0] if row.status in REWRITTEN else ""
             if not prefix or not row.use.endswith(".FloatTensor") or context.target.module:
@@ -64,5 +67,16 @@ def _asks(context: PythonContext, node: ast.Constant) -> bool:
     """Whether a string is what the name of a type is compared with."""
     parent = context.file.parents.get(node)
     if isinstance(parent, ast.Call) and node in parent.args:
-        return isinstance(parent.func, ast.Attribute) and parent.func.attr in ("startswith", "find", "count")
+        if not isinstance(parent.func, ast.Attribute):
+            return False
+        method, owner = parent.func.attr, parent.func.value
+        return method in ("startswith", "find", "count") or (method in _CHANGING and _is_name_of_type(context, owner))
     return isinstance(parent, ast.Compare) and parent.left is node and isinstance(parent.ops[0], (ast.In, ast.NotIn))
+
+
+def _is_name_of_type(context: PythonContext, expression: ast.expr) -> bool:
+    """Whether an expression is what `x.type()` returned, right there or in a variable."""
+    bindings = context.names.bindings(expression) if isinstance(expression, ast.Name) else ()
+    values = (expression, *(assigned_value(context.file, binding) for binding in bindings))
+    calls = (part for value in values if value is not None for part in ast.walk(value) if isinstance(part, ast.Call))
+    return any(last_name(call) == "type" for call in calls)
