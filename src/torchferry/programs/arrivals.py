@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Need, Step, Way
 from torchferry.programs.parameters import Given, Parameter
-from torchferry.programs.uses import Place
+from torchferry.programs.use_kinds import Place
 
 Unit = tuple[str, int, int, str]
 """A function: its file and place, and the error that is asked for there; a file as a whole has the line 0."""

@@ -16,7 +16,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.rules.answers import elsewhere
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import condition_of, stored_uses
-from torchferry.rules.guarded import copes
+from torchferry.rules.guarded import catching, copes
 from torchferry.source.flow.syntax import last_name, string_value
 
 _LOADERS = frozenset({"CDLL", "LoadLibrary", "PyDLL"})
@@ -87,7 +87,7 @@ def _lacks(context: PythonContext, module: str) -> bool:
 def _try_around(context: PythonContext, node: ast.AST) -> ast.Try | None:
     statement = context.file.statement(node)
     parent = context.file.parents.get(statement)
-    if isinstance(parent, ast.Try) and statement in parent.body and any(map(copes, parent.handlers)):
+    if isinstance(parent, ast.Try) and statement in parent.body and copes(parent):
         return parent
     return None
 
@@ -99,7 +99,7 @@ def _ways(context: PythonContext, attempt: ast.Try, node: ast.AST) -> tuple[_Out
     otherwise = _outcomes(before)
     otherwise.pop("", None)
     otherwise.update(_outcomes(behind[:1]) if isinstance(behind[0] if behind else None, ast.Return) else {})
-    for handler in filter(copes, attempt.handlers):
+    for handler in catching(attempt):
         otherwise.update(_outcomes(handler.body))
     return taken, otherwise
 

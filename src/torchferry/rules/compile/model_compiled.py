@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule, calls_of, keyword_of
+from torchferry.rules.base import PythonContext, Rule, calls_of, calls_to, keyword_of
 from torchferry.rules.default_texts import evident_texts
 from torchferry.rules.distributed.tensors import stays_on_cpu, values
 from torchferry.rules.exemptions import exemption_reason
@@ -34,6 +34,13 @@ _FOR_CUDA = frozenset({"inductor", "cudagraphs", "tensorrt", "torch_tensorrt"})
 
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
 
+_AHEAD = frozenset(
+    f"torch.{module}.{name}"
+    for module in ("_inductor", "_export")
+    for name in ("aoti_compile_and_package", "aot_compile", "aoti_load_package", "aot_load")
+)
+"""Functions that compile a model for its device ahead of time, or load what they made."""
+
 
 class ModelCompiled(Rule):
     """Finds `torch.compile`."""
@@ -42,7 +49,7 @@ class ModelCompiled(Rule):
     EFFECT = Effect.RAISES
     WORDS = (
         "torch.compile", "import compile", "_dynamo", ".compile()", ".compile(mode", ".compile(backend",
-        ".compile(dynamic", ".compile(fullgraph",
+        ".compile(dynamic", ".compile(fullgraph", "aoti_", "aot_compile",
     )  # fmt: skip
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -77,6 +84,16 @@ class ModelCompiled(Rule):
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
+
+        for name, call in calls_to(context):
+            if name in _AHEAD and exemption_reason(context, call) is None:
+                message = say(
+                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
+                    found=name,
+                    target=context.target.title,
+                    use=name,
+                )
+                yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
     def _cuda_graphs(self, call: ast.Call) -> str | None:
         for name in ("backend", "mode"):

@@ -22,12 +22,25 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.base import Options, PythonContext, Rule, calls_to
+from torchferry.rules.conditions import stored_uses
+from torchferry.rules.device.nested_tensor import is_jagged
+from torchferry.rules.distributed.tensors import CARD, place_of, values
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
 from torchferry.rules.missing_kernel import without_kernel
+from torchferry.source.flow.syntax import last_name
 
 _ATEN = "torch.ops.aten."
+
+_COMING_TO = {"torch.nn.attention.varlen.varlen_attn": "_flash_attention_forward"}
+"""Functions of torch that come to such an operator alone (torch/nn/attention/varlen.py of torch 2.10)."""
+
+_QUANTIZING = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic")
+"""Operators that make quantised tensors, for which every other operator has kernels of its own."""
+
+_OF_QUANTIZED = frozenset({"dequantize", "int_repr", "q_scale", "q_zero_point"})
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 
 
 class UnservedOperator(Rule):
@@ -38,7 +51,7 @@ class UnservedOperator(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the namespace of torch's operators, and the operators that are private functions of torch, too."""
-        return ("aten", *(name for name in _of_cuda() if name.startswith("_")))
+        return ("aten", "varlen_attn", "quantize_per", "jagged", *(name for name in _of_cuda() if name.startswith("_")))
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for the first use of each operator."""
@@ -65,6 +78,15 @@ class UnservedOperator(Rule):
                     without=without_kernel(context.target),
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
+        for node, name in (*_of_quantized(context), *_of_jagged(context)):
+            if name not in seen and exemption_reason(context, node) is None and not is_guarded(context, node):
+                seen.add(name)  # kernels for quantised and jagged tensors are in no list
+                message = say(
+                    "`{name}` is an operator with a kernel of its own for CUDA; whether {target} has one is UNKNOWN",
+                    name=name,
+                    target=context.target.title,
+                )
+                yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
 
 def _of_cuda() -> frozenset[str]:
@@ -82,3 +104,42 @@ def _uses(context: PythonContext) -> Iterator[tuple[ast.AST, str, str]]:
             yield reference.node, f"{_ATEN}{parts[3]}", parts[3]
         elif len(parts) == 2 and parts[1].startswith("_") and parts[1] in of_cuda:
             yield reference.node, reference.name, parts[1]
+        elif reference.name in _COMING_TO:
+            yield reference.node, reference.name, _COMING_TO[reference.name]
+        elif len(parts) == 2 and parts[1] in _QUANTIZING and _is_on_card(context, reference.node):
+            yield reference.node, reference.name, parts[1]
+
+
+def _is_on_card(context: PythonContext, function: ast.AST) -> bool:
+    """Whether a function is called with a tensor that is evidently on the card."""
+    call = context.file.parents.get(function)
+    return (
+        isinstance(call, ast.Call)
+        and call.func is function
+        and bool(call.args)
+        and place_of(context, call.args[0]) == CARD
+    )
+
+
+def _of_quantized(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
+    """Yield what is done with a quantised tensor that was made on the card, with the operator."""
+    for name, call in calls_to(context):
+        operator = name.removeprefix("torch.")
+        if operator not in _QUANTIZING or not _is_on_card(context, call.func):
+            continue
+        for use in (call, *stored_uses(context, call)):
+            parent = context.file.parents.get(use)
+            if isinstance(parent, ast.Attribute) and parent.attr in _OF_QUANTIZED:
+                yield parent, parent.attr
+            elif isinstance(parent, ast.Call) and last_name(parent.func) in _OF_QUANTIZED:
+                yield parent.func, last_name(parent.func)
+
+
+def _of_jagged(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the attention of nested tensors of jagged layout on the card: it chooses among kernels of CUDA."""
+    for name, call in calls_to(context):
+        if name == _ATTENTION and call.args:
+            made = (part for value in values(context, call.args[0]) for part in ast.walk(value))
+            nested = (part for part in made if isinstance(part, ast.Call) and is_jagged(context, part))
+            if any(place_of(context, part) == CARD for part in nested):
+                yield call.func, name

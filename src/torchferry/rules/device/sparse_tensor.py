@@ -27,6 +27,7 @@ from torchferry.rules.base import OncePerBlock, PythonContext, Rule, calls_to, k
 from torchferry.rules.device.nested_encoder import OPERATOR as OF_NESTED
 from torchferry.rules.device.nested_encoder import REMEDIES, nested_encoders
 from torchferry.rules.device.nested_encoder import WORD as NESTED
+from torchferry.rules.device.nested_tensor import MAKING, failing_nested
 from torchferry.rules.distributed.tensors import HOST, place_of, sets_default_device, stays_on_cpu
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
@@ -122,6 +123,7 @@ class SparseTensor(Rule):
         "spmm",
         "dsmm",
         "hspmm",
+        "nested_tensor",
         "emi_structured",
         "emiStructured",
         NESTED,
@@ -145,13 +147,16 @@ class SparseTensor(Rule):
                 yield call, self.finding(context, context.file.span(call.func), message, Grade.MANUAL)
         making = list(_calls(context))
         using = [(call, name) for name, call in called if name in _OPERATORS]
-        nested = list(nested_encoders(context))
-        if not making and not using and not nested:
+        encoders = list(nested_encoders(context))
+        makes_nested = any(name in MAKING for name, _ in called)
+        if not (making or using or encoders or makes_nested):
             return
         from torchferry.backends.operators import load_operators  # imported late: few projects have sparse tensors
 
         table = load_operators(context.target.backend, context.target.version)
-        yield from self._nested(context, table, nested)
+        yield from self._encoders(context, table, encoders)
+        if makes_nested:
+            yield from self._nested(context, called, table.layouts["nested"])
         yield from self._operators(context, table, using, making)
         for call, name, layout in making:
             registered = table.layouts[layout]
@@ -175,7 +180,7 @@ class SparseTensor(Rule):
             )
             yield call, self.finding(context, span, message, Grade.MANUAL)
 
-    def _nested(
+    def _encoders(
         self, context: PythonContext, table: OperatorTable, encoders: list[tuple[ast.Call, str]]
     ) -> Iterator[tuple[ast.AST, Finding]]:
         """Yield a finding for each encoder that makes nested tensors, where its operator has no kernel for them."""
@@ -202,6 +207,27 @@ class SparseTensor(Rule):
                     use=REMEDIES[name],
                 )
                 yield call, self.finding(context, span, message, Grade.MANUAL)
+
+    def _nested(
+        self, context: PythonContext, called: list[tuple[str, ast.Call]], registered: frozenset[str] | Unknown
+    ) -> Iterator[tuple[ast.AST, Finding]]:
+        """Yield a finding for each nested tensor on the card with which something is done that has no kernel."""
+        for call in failing_nested(context, called, registered):
+            if exemption_reason(context, call) is not None:
+                continue
+            is_unknown = isinstance(registered, Unknown)
+            if is_unknown:
+                message = say(
+                    "whether {target} has nested tensors is UNKNOWN; try it on the card", target=context.target.title
+                )
+            else:
+                message = say(
+                    "{target} has few operators for nested tensors, and others raise there: keep them on the CPU, pad "
+                    "them, or make them with `layout=torch.jagged`",
+                    target=context.target.title,
+                )
+            effect = Effect.UNKNOWN if is_unknown else self.EFFECT
+            yield call, self.finding(context, context.file.span(call.func), message, Grade.MANUAL, effect=effect)
 
     def _optimizer(
         self, context: PythonContext, table: OperatorTable, registered: frozenset[str], call: ast.Call

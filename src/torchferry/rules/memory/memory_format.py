@@ -13,7 +13,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends.portable import MEMORY_FORMATS
 from torchferry.backends.tables import REWRITTEN, Row
@@ -21,10 +21,13 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext
-from torchferry.rules.device.strings import default_edits
+from torchferry.rules.device.strings import default_edits, word_edits
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.references import ReferenceRule
+from torchferry.rules.references import ReferenceRule, replaced
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
+
+_NAMES = frozenset(f"torch.{name}" for name in MEMORY_FORMATS)
 
 
 class MemoryFormat(ReferenceRule):
@@ -40,6 +43,21 @@ class MemoryFormat(ReferenceRule):
         """Nothing on a target that is not known to refuse the format."""
         name = f"torch.{MEMORY_FORMATS[0]}"
         return self.WORDS if any(_is_replaced(row) for row in (target.api(name), target.of_vendor(name))) else ()
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each use, and for `getattr(torch, "channels_last")`."""
+        yield from super().check_python(context)
+        for node in context.file.strings:
+            name = f"torch.{string_value(node)}"
+            if name not in _NAMES or not _is_asked_of_torch(context, node):
+                continue
+            row = context.target.api(name)
+            if not _is_replaced(row) or exemption_reason(context, node) is not None:
+                continue
+            owner, _, use = row.use.rpartition(".")
+            edits = word_edits(context, node, str(node.value), use) if owner == "torch" else []
+            grade = Grade.SAFE if edits else Grade.MANUAL
+            yield self.finding(context, context.file.span(node), replaced(context, name, row), grade, edits)
 
     def check_reference(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
         """Yield what there is to say about one use."""
@@ -69,3 +87,9 @@ class MemoryFormat(ReferenceRule):
 
 def _is_replaced(row: Row) -> bool:
     return row.status in REWRITTEN and row.use not in ("", row.name)
+
+
+def _is_asked_of_torch(context: PythonContext, node: ast.Constant) -> bool:
+    call = context.file.parents.get(node)
+    is_name = isinstance(call, ast.Call) and last_name(call.func) == "getattr" and call.args[1:2] == [node]
+    return is_name and context.names.qualified(call.args[0]) == "torch"  # type: ignore[union-attr]
