@@ -13,6 +13,8 @@ What each reaches
     lineage         what classes are derived from, and which of them an object asks for a method
     tables          what dictionaries of functions and `getattr` choose
     decorators      what the project's own decorators keep, or give
+    called_by_decorators  what decorators have called: at once, at the end, for a type, for an operator
+    text_uses       where functions and classes are chosen by texts
     reach           the way from a program to a place: the chain of imports and calls, and its conditions
     arrivals        what a search for a way holds
     live            whether a program comes to a piece of code at all

@@ -57,7 +57,7 @@ def registrations(
     project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[Registration]:
     """Yield where the decorators of a function or class keep it."""
-    for decorator, defined in _definitions(project, file, names, unit):
+    for decorator, defined in definitions(project, file, names, unit):
         yield from _kept_by(*defined, decorator, unit)
     for decorator in unit.decorator_list:
         kept = _kept_by_object(project, file, names, decorator, unit)
@@ -118,7 +118,7 @@ def _given_key(decorator: ast.expr) -> str | None:
 
 def changes_arguments(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
     """Whether a decorator of the project calls a function with other arguments than it is called with itself."""
-    return any(_gives_others(function) for _, (_, _, function) in _definitions(project, file, names, unit))
+    return any(_gives_others(function) for _, (_, _, function) in definitions(project, file, names, unit))
 
 
 def _gives_others(function: ast.FunctionDef) -> bool:
@@ -140,7 +140,7 @@ def _gives_others(function: ast.FunctionDef) -> bool:
     return False
 
 
-def _definitions(
+def definitions(
     project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[tuple[ast.expr, tuple[PythonFile, Names, ast.FunctionDef]]]:
     """Yield the decorators of a function or class that are functions of the project, each with its definition."""

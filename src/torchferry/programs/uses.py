@@ -10,6 +10,14 @@ from weakref import WeakKeyDictionary
 from torchferry.core.record import NamedTuple
 from torchferry.programs import namespaces
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.called_by_decorators import (
+    REGISTERS,
+    calls_at_once,
+    dispatching,
+    is_kept_by_package,
+    is_part_of_field,
+    operators_of,
+)
 from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
 from torchferry.programs.method_names import MethodName, gives_a_name, names_of_method, uses_in_body
@@ -29,13 +37,13 @@ from torchferry.programs.tables import (
     lookups,
     method_requests,
 )
+from torchferry.programs.text_uses import string_uses
 from torchferry.programs.use_kinds import Place, Use
 from torchferry.programs.use_syntax import (
     COMMANDS,
     RUN_WHEN_SERVED,
     applied_as,
     derived_class,
-    is_export_list,
     is_inside,
     is_kept_by_object,
     is_registering,
@@ -96,7 +104,6 @@ class Uses:
         self.paths = sorted(sources.project.paths | sources.notebooks)
         self.reached: frozenset[str] | None = None
         """The files that any program reaches, where they are known: what others use leads nowhere."""
-        self._by_end: WeakKeyDictionary[PythonFile, dict[str, list[ast.Constant]]] = WeakKeyDictionary()
         self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._listed: dict[tuple[str, str], bool] = {}
@@ -155,6 +162,11 @@ class Uses:
                     called = True
                     yield Use(Place(file.path, spoken))
         name = unit.name
+        by_decorators = [*self._uses_by_decorators(file, names, unit)]
+        if is_part_of_field(names, owner, unit):
+            by_decorators += self._uses_of_name(file, names, owner, set())
+        called = called or bool(by_decorators)
+        yield from by_decorators
         for path in self.sources.words.holding("Fire") if not name.startswith("_") else ():
             loaded = self.sources.file(path)
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
@@ -395,8 +407,13 @@ class Uses:
         is_alone = any(last_name(node) == "command" and not self._groups(file) for node in unit.decorator_list)
         if is_run_when_started(unit) or kinds & RUN_WHEN_SERVED:
             yield Use(Place(file.path, unit))
-        elif (kinds & COMMANDS and not is_alone) or (parent is file.tree and is_kept_by_object(file, names, unit)):
+        elif (
+            (kinds & COMMANDS and not is_alone)
+            or is_kept_by_object(file, names, unit)
+            or (isinstance(unit, FunctionNode) and is_kept_by_package(self.sources.project, file, names, unit))
+        ):
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
+        yield from self._uses_by_decorators(file, names, unit)
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
             yield Use(Place(file.path, call), Need.OPTION, option=name)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
@@ -431,8 +448,33 @@ class Uses:
                     yield from self.of_binding(other, applied)
                 else:
                     yield Use(use, *subcommand(other, other_names, use.node))
-            yield from self._string_uses(other, name, registered, file)
+            if self.sources.words.says(path, name):
+                yield from string_uses(other, name, registered, file.path)
             yield from self._looked_up(other, other_names, name, file) if top else ()
+
+    def _uses_by_decorators(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
+        """Yield where a function is called because of a decorator."""
+        project = self.sources.project
+        for tests in calls_at_once(project, file, names, unit):
+            yield Use(Place(file.path, unit), beside=tests)
+        if isinstance(unit, ast.ClassDef):
+            return
+        for each in dispatching(project, file, names, unit):
+            need = Need.ALWAYS if each.is_sure else Need.CHOSEN
+            choice = "" if each.is_sure else f"{unit.name} ({file.path}:{unit.lineno})"
+            for use in self.of(*each.defined):
+                loaded = self.sources.file(use.place.path)
+                spoken = loaded[0].parents.get(use.place.node) if loaded and use.place.node is not None else None
+                if not isinstance(spoken, ast.Attribute) or spoken.attr not in REGISTERS:
+                    yield use._replace(need=max(use.need, need), choice=use.choice or choice)
+        for operator in operators_of(names, unit):
+            for path in self.sources.words.as_attribute(operator.name):
+                loaded = self.sources.file(path)
+                for attribute in loaded[0].attributes.get(operator.name, ()) if loaded is not None else ():
+                    qualified = loaded[1].qualified(attribute) or "" if loaded is not None else ""
+                    namespace = operator.namespace or qualified.split(".")[-2:][0]
+                    if qualified == f"torch.ops.{namespace}.{operator.name}":
+                        yield Use(Place(path, attribute))
 
     def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
         """Yield where what the project's own decorators keep a function or class in is asked for it."""
@@ -542,41 +584,6 @@ class Uses:
             return path is not None
         defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
         return path != other.path and not defined and (name in text or "import *" in text)
-
-    def _strings(self, file: PythonFile, name: str) -> list[ast.Constant]:
-        """Return the strings of a file that are a name, or end with a dot and the name."""
-        if file not in self._by_end:
-            self._by_end[file] = {}
-            for constant in file.strings:
-                self._by_end[file].setdefault(str(constant.value).rpartition(".")[2], []).append(constant)
-        return self._by_end[file].get(name, [])
-
-    def _string_uses(self, other: PythonFile, name: str, registered: bool, file: PythonFile) -> Iterator[Use]:
-        """Yield where a name is chosen as a text: `default="name"`, `type="name"`, `_target_="package.name"`."""
-        for constant in self._strings(other, name) if self.sources.words.says(other.path, name) else ():
-            dotted = constant.value != name
-            parent = other.parents.get(constant)
-            if isinstance(parent, (ast.List, ast.Tuple)) and is_export_list(other, parent):
-                continue
-            if isinstance(parent, ast.Expr):
-                continue
-            if isinstance(parent, ast.keyword) and parent.arg == "default":
-                yield Use(Place(other.path, constant))
-                continue
-            call = other.parents.get(parent) if isinstance(parent, (ast.List, ast.Tuple)) else None
-            if isinstance(call, ast.keyword) and call.arg == "choices":
-                option = other.parents.get(call)
-                flag = next((string_value(part) for part in getattr(option, "args", ()) if string_value(part)), name)
-                yield Use(Place(other.path, constant), Need.OPTION, option=f"{flag} {name}")
-                continue
-            if (
-                dotted
-                or (isinstance(parent, (ast.keyword, ast.Dict)) and registered)
-                or (
-                    registered and isinstance(parent, (ast.Call, ast.Assign, ast.arguments)) and other.path != file.path
-                )
-            ):
-                yield Use(Place(other.path, constant))
 
 
 def _stem(path: str) -> str:
