@@ -12,7 +12,7 @@ from tests.programs.test_judging import needs
 F = "def f(x=1):\n    import fast_ops\n"
 DISPATCH = "from functools import singledispatch\n@singledispatch\ndef show(x):\n    pass\n"
 OPERATOR = "@torch.library.custom_op('lab::f', mutates_args=())\n"
-FIELD = "from attrs import define, field\n@define\nclass A:\n    n = field()\n    @n.{}\n    def f(self):\n        import fast_ops\n"
+FIELD = "import attrs\n@attrs.define\nclass A:\n    n = attrs.field()\n    @n.{}\n    def f(self):\n        {}\n"
 BLOCKS = "import gradio as gr\nwith gr.Blocks() as demo:\n    b = gr.Button()\n"
 INNER = F.replace("\n", "\n    ").rstrip() + "\n"
 
@@ -55,9 +55,9 @@ INNER = F.replace("\n", "\n    ").rstrip() + "\n"
         (f"{OPERATOR}def f(x):\n    return x\n@f.register_kernel('cpu')\n{F.replace('f(', '_(')}torch.ops.lab.f(1)\n",
          "ALWAYS"),
         (f"{OPERATOR}def f(x):\n    return x\n@f.register_kernel('cuda')\n{F.replace('f(', '_(')}f(1)\n", "NEVER"),
-        (f"{FIELD.format('default')}A()\n", "ALWAYS"),
-        (f"{FIELD.format('validator')}A()\n", "ALWAYS"),
-        (f"{FIELD.format('validator')}", "NEVER"),
+        (f"{FIELD.format('default', 'import fast_ops')}A()\n", "ALWAYS"),
+        (f"{FIELD.format('validator', 'import fast_ops')}A()\n", "ALWAYS"),
+        (f"{FIELD.format('validator', 'import fast_ops')}", "NEVER"),
         (f"{BLOCKS}    @b.click\n    {INNER}demo.launch()\n", "CHOSEN"),
         (f"{BLOCKS}    @b.click(inputs=b)\n    {INNER}demo.launch()\n", "CHOSEN"),
         (f"from lab import on_start, run\n@on_start\n{F}run()\n", "CHOSEN"),

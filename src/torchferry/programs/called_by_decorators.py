@@ -30,7 +30,7 @@ Test = tuple[str, ast.expr, bool]
 """A condition: its file, and the value that it must have."""
 
 
-class Operator(NamedTuple):
+class OperatorName(NamedTuple):
     """An operator of torch that a function is a kernel of; without a namespace where nobody can tell that."""
 
     namespace: str
@@ -120,7 +120,7 @@ def dispatching(project: Project, file: PythonFile, names: Names, unit: Function
                                            if isinstance(part, (ast.Name, ast.Attribute))))  # fmt: skip
 
 
-def operators_of(names: Names, unit: FunctionNode) -> Iterator[Operator]:
+def operators_of(names: Names, unit: FunctionNode) -> Iterator[OperatorName]:
     """Yield the operators of torch of which decorators make a function a kernel."""
     for decorator in unit.decorator_list:
         if not isinstance(decorator, ast.Call):
@@ -137,7 +137,7 @@ def operators_of(names: Names, unit: FunctionNode) -> Iterator[Operator]:
         said = string_value(arguments[0]) if arguments else None
         if said is not None:
             namespace, _, name = said.rpartition("::")
-            yield Operator(namespace or _namespace(names, library), name.partition(".")[0])
+            yield OperatorName(namespace or _namespace(names, library), name.partition(".")[0])
 
 
 def _namespace(names: Names, library: ast.expr | None) -> str:

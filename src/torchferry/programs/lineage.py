@@ -39,6 +39,7 @@ class SaidClass(NamedTuple):
         origins: What each of them stands for by the imports of the file; empty where these do not say it.
         at: The line and the column where it begins.
         defines: The names that its body gives it.
+        metaclass: The last name of its metaclass, and what that stands for by the imports.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SaidClass(NamedTuple):
     origins: tuple[str, ...] = ()
     at: tuple[int, int] = (0, 0)
     defines: frozenset[str] = frozenset()
+    metaclass: tuple[str, str] | None = None
 
 
 class _Kin(NamedTuple):
@@ -127,6 +129,17 @@ class Lineage:
             if foreign and not before:
                 (askers.hidden if foreign[0] < at else askers.foreign).append(heir)
         return askers
+
+    def bases(self, place: ClassPlace) -> list[ClassPlace]:
+        """Return the classes of the project that a class is derived from, and from which these are."""
+        return [each.place for each in self._order(place) if each.place is not None and each.place != place]
+
+    def metaclass(self, place: ClassPlace) -> list[ClassPlace]:
+        """Return the metaclass that a class names, and its bases."""
+        said = self._said_of(place)
+        named = said.metaclass if said is not None else None
+        meant = self._meant_by(place[0], *named) if named is not None else None
+        return [] if meant is None else [meant, *self.bases(meant)]
 
     def _order(self, place: ClassPlace, below: tuple[ClassPlace, ...] = ()) -> tuple[_Kin, ...]:
         """Return the classes in which an object of a class looks a name up, in the order in which it does."""
@@ -275,9 +288,14 @@ def classes_of(file: PythonFile, names: Names) -> tuple[SaidClass, ...]:
             tuple(names.qualified(_unsubscripted(base)) or "" for base in owner.bases),
             (owner.lineno, owner.col_offset),
             _defined(owner),
+            next((_said_as(names, each.value) for each in owner.keywords if each.arg == "metaclass"), None),
         )
         for owner in file.classes
     )
+
+
+def _said_as(names: Names, value: ast.expr) -> tuple[str, str]:
+    return last_name(value), names.qualified(value) or ""
 
 
 def _unsubscripted(base: ast.expr) -> ast.expr:

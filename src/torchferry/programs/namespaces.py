@@ -200,9 +200,15 @@ def _gone_through(file: PythonFile, node: ast.AST | None, module: str | None) ->
     if statement is None:
         return
     bound = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    called = (last_name(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call))
-    if any(name in bound or name in _CHOOSES for name in called) or _is_table_kept(file, statement):
+    calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    if any(last_name(each.func) in bound or _chooses(each) for each in calls) or _is_table_kept(file, statement):
         yield NamespaceLookup(node, None, module)
+
+
+def _chooses(call: ast.Call) -> bool:
+    """Whether a call asks whether something can be called, as who wants to call it does."""
+    asks_for_class = last_name(call.func) == "isinstance" and last_name(call.args[-1]) == "type" if call.args else False
+    return asks_for_class or last_name(call.func) in _CHOOSES
 
 
 def _is_table_kept(file: PythonFile, statement: ast.stmt) -> bool:

@@ -18,6 +18,7 @@ from torchferry.programs.called_by_decorators import (
     is_part_of_field,
     operators_of,
 )
+from torchferry.programs.class_registries import ClassRegistries
 from torchferry.programs.decorators import lookup, registrations
 from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
 from torchferry.programs.method_names import MethodName, gives_a_name, names_of_method, uses_in_body
@@ -114,6 +115,7 @@ class Uses:
         self._making: dict[ClassPlace, tuple[str, ...]] = {}
         self._said: dict[str, Said] = dict(said or {})
         self.lineage = Lineage(sources, modules, lambda path: self._said_in(path).classes)
+        self._registries = ClassRegistries(sources, self.lineage, self.of_binding)
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
@@ -162,7 +164,7 @@ class Uses:
                     called = True
                     yield Use(Place(file.path, spoken))
         name = unit.name
-        by_decorators = [*self._uses_by_decorators(file, names, unit)]
+        by_decorators = [*self._uses_unnamed(file, names, unit)]
         if is_part_of_field(names, owner, unit):
             by_decorators += self._uses_of_name(file, names, owner, set())
         called = called or bool(by_decorators)
@@ -413,7 +415,7 @@ class Uses:
             or (isinstance(unit, FunctionNode) and is_kept_by_package(self.sources.project, file, names, unit))
         ):
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
-        yield from self._uses_by_decorators(file, names, unit)
+        yield from self._uses_unnamed(file, names, unit)
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
             yield Use(Place(file.path, call), Need.OPTION, option=name)
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
@@ -452,12 +454,13 @@ class Uses:
                 yield from string_uses(other, name, registered, file.path)
             yield from self._looked_up(other, other_names, name, file) if top else ()
 
-    def _uses_by_decorators(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
-        """Yield where a function is called because of a decorator."""
+    def _uses_unnamed(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
+        """Yield where a function is called because of a decorator, or a class taken from what keeps it."""
         project = self.sources.project
         for tests in calls_at_once(project, file, names, unit):
             yield Use(Place(file.path, unit), beside=tests)
         if isinstance(unit, ast.ClassDef):
+            yield from self._registries.uses(file, names, unit)
             return
         for each in dispatching(project, file, names, unit):
             need = Need.ALWAYS if each.is_sure else Need.CHOSEN
