@@ -68,3 +68,22 @@ INNER = F.replace("\n", "\n    ").rstrip() + "\n"
 def test_a_function_is_called_because_of_a_decorator(text: str, need: str, tmp_path: Path) -> None:
     files = {**BUILT, "train.py": f"import torch\n{text}print(torch.ones(1))\n"}
     assert needs(judged(tmp_path, files)["train.py"]) == need
+
+
+CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_f(self):\n        import fast_ops\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "need"),
+    [
+        (f"{CASE}if __name__ == '__main__':\n    unittest.main()\n", "ALWAYS"),
+        (f"{CASE.replace('test_f', 'setUp')}unittest.main()\n", "ALWAYS"),
+        (CASE, "NEVER"),
+        (f"{CASE.replace('(unittest.TestCase)', '')}unittest.main()\n", "NEVER"),
+        (f"import pytest\n{F.replace('f(', 'test_f(')}pytest.main([__file__])\n", "ALWAYS"),
+        (f"import pytest\n{F}pytest.main([__file__])\n", "NEVER"),
+    ],
+)
+def test_a_test_is_called_by_the_runner_that_its_file_starts(text: str, need: str, tmp_path: Path) -> None:
+    files = {**BUILT, "train.py": f"import torch\n{text}print(torch.ones(1))\n"}
+    assert needs(judged(tmp_path, files)["train.py"]) == need

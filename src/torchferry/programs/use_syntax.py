@@ -117,3 +117,17 @@ def is_kept_by_object(
         if any(not isinstance(each, (ast.alias, ast.FunctionDef, ast.ClassDef)) for each in names.bindings(owner)):
             return True
     return False
+
+
+_CASES = ("unittest.TestCase", "unittest.IsolatedAsyncioTestCase")
+
+
+def runs_tests(
+    file: PythonFile, names: Names, unit: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+) -> list[ast.Call]:
+    """Return where a file has a test runner call what it defines: `unittest.main()`, `pytest.main([__file__])`."""
+    if isinstance(unit, ast.ClassDef):
+        runner = "unittest.main" if any(names.qualified(base) in _CASES for base in unit.bases) else ""
+    else:
+        runner = "pytest.main" if unit.name.startswith("test") and file.parents.get(unit) is file.tree else ""
+    return [call for call in file.calls_by_name("main") if runner and names.qualified(call.func) == runner]

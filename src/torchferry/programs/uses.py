@@ -50,6 +50,7 @@ from torchferry.programs.use_syntax import (
     is_registering,
     is_same_place,
     is_use,
+    runs_tests,
 )
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
@@ -455,10 +456,11 @@ class Uses:
             yield from self._looked_up(other, other_names, name, file) if top else ()
 
     def _uses_unnamed(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
-        """Yield where a function is called because of a decorator, or a class taken from what keeps it."""
+        """Yield where a function is called by a decorator or a test runner, or a class taken from what keeps it."""
         project = self.sources.project
         for tests in calls_at_once(project, file, names, unit):
             yield Use(Place(file.path, unit), beside=tests)
+        yield from (Use(Place(file.path, call)) for call in runs_tests(file, names, unit))
         if isinstance(unit, ast.ClassDef):
             yield from self._registries.uses(file, names, unit)
             return
