@@ -120,10 +120,10 @@ def _is_of_module(context: PythonContext, call: ast.Call) -> bool:
         return False
     if call.keywords:
         return {keyword.arg for keyword in call.keywords} <= _ARGUMENTS
-    made = values(context, call.func.value)
+    assigned = values(context, call.func.value)
     return all(
         isinstance(each, ast.Call) and (context.names.qualified(each.func) or "").startswith("torch.nn.")
-        for each in made
+        for each in assigned
     )
 
 

@@ -53,9 +53,11 @@ def nested_encoders(context: PythonContext) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that make an encoder which makes nested tensors where the project uses it, with their names."""
     if WORD not in context.text or release(torch_of(context.target)) < release(_SINCE):
         return
-    made = [(call, name) for name, call in calls_to(context) if name in _MASKS and _takes_nested(context, name, call)]
-    if made and _is_evaluated(context):
-        yield from ((call, name) for call, name in made if _is_given_padding(context, name, call))
+    encoders = [
+        (call, name) for name, call in calls_to(context) if name in _MASKS and _takes_nested(context, name, call)
+    ]
+    if encoders and _is_evaluated(context):
+        yield from ((call, name) for call, name in encoders if _is_given_padding(context, name, call))
 
 
 def _takes_nested(context: PythonContext, name: str, call: ast.Call) -> bool:

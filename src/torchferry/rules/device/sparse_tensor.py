@@ -332,15 +332,15 @@ def _matrix(
         return matrix, uses[matrix]
     if "csr" not in context.text and "csc" not in context.text:
         return matrix, "sparse"
-    own = any(layout == "sparse" and not _is_compressed(context, made) for made, _, layout in making)
+    own = any(layout == "sparse" and not _is_compressed(context, maker) for maker, _, layout in making)
     words = [word for word in _UNCOMPRESSED if word not in context.text]
     others = context.project is not None and any(map(context.project.writes, words))
     return matrix, "sparse" if own or others else "sparse_compressed"
 
 
-def _is_compressed(context: PythonContext, made: ast.Call) -> bool:
+def _is_compressed(context: PythonContext, maker: ast.Call) -> bool:
     """Whether a sparse tensor is made compressed at once: `torch.sparse_coo_tensor(...).to_sparse_csr()`."""
-    above = context.file.parents.get(made)
+    above = context.file.parents.get(maker)
     return isinstance(above, ast.Attribute) and _LAYOUTS.get(above.attr) == "sparse_compressed"
 
 

@@ -240,8 +240,8 @@ def _is_made_on_cpu(context: PythonContext, value: ast.expr, above: frozenset[as
     name = context.names.qualified(value.func) or ""
     if name == "torch.compile" and value.args:
         above |= {value}
-        made = [each for each in values(context, value.args[0]) if each not in above]
-        return bool(made) and all(_is_made_on_cpu(context, each, above) for each in made)
+        compiled = [each for each in values(context, value.args[0]) if each not in above]
+        return bool(compiled) and all(_is_made_on_cpu(context, each, above) for each in compiled)
     return name.startswith("torch.nn.") and keyword_of(value, "device") is None
 
 
