@@ -16,6 +16,7 @@ What each reaches
     called_by_decorators  what decorators have called: at once, at the end, for a type, for an operator
     class_registries  where a class is taken from what keeps all that are derived from one
     text_uses       where functions and classes are chosen by texts
+    definitions     which definition of a name counts
     reach           the way from a program to a place: the chain of imports and calls, and its conditions
     arrivals        what a search for a way holds
     live            whether a program comes to a piece of code at all

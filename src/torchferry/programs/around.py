@@ -28,6 +28,7 @@ class Around(NamedTuple):
         typing: Whether it is only for those who check types.
         imported: Whether it is run only where its file is imported: beside `if __name__ == "__main__"`.
         is_dead: Whether it stands behind a `return`, `raise` or the like that always runs.
+        after: The `try` statements that must not fail for the place to be run: it stands in their `else`.
     """
 
     unit: FunctionNode | None
@@ -39,11 +40,12 @@ class Around(NamedTuple):
     typing: bool = False
     imported: bool = False
     is_dead: bool = False
+    after: tuple[ast.Try, ...] = ()
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing has to hold, and nothing to fail, for the place to be run."""
-        return not (self.tests or self.attempts or self.suppressed or self.fallback)
+        return not (self.tests or self.attempts or self.suppressed or self.fallback or self.after)
 
     @property
     def copes(self) -> bool:
@@ -76,6 +78,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     suppressed: list[ast.expr] = []
     main, imported, is_dead = is_run_when_started(node), False, False
     attempts: list[ast.Try] = []
+    after: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
     child: ast.AST = node
@@ -84,6 +87,8 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         if isinstance(parent, ast.Try):
             if child in parent.body and copes(parent):
                 attempts.append(parent)
+            elif child in parent.orelse and copes(parent):
+                after.append(parent)
         elif isinstance(parent, ast.ExceptHandler):
             attempt = file.parents.get(parent)
             if isinstance(attempt, ast.Try):
@@ -112,7 +117,9 @@ def around(file: PythonFile, node: ast.AST) -> Around:
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
-    return Around(unit, tuple(tests), tuple(attempts), tuple(suppressed), fallback, main, typing, imported, is_dead)
+    return Around(
+        unit, tuple(tests), tuple(attempts), tuple(suppressed), fallback, main, typing, imported, is_dead, tuple(after)
+    )
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:

@@ -149,7 +149,10 @@ class Demands:
         handled = self._handled(file, statement)
         if handled is not None and not handled[1]:
             return None
-        tests = around(file, statement).tests
+        stands = around(file, statement)
+        tests = stands.tests
+        if stands.unit is not None and _is_all_of(file, statement, stands.unit):
+            tests = (*tests, *around(file, stands.unit).tests)
         if any(self._is_otherwise(file, names, test, wanted=wanted) for test, wanted in tests):
             return None
         if handled is not None:
@@ -167,14 +170,12 @@ class Demands:
     def _handled(self, file: PythonFile, node: ast.AST) -> tuple[ast.ExceptHandler, Lack | None] | None:
         """Return the handler around a node and what its attempt lacks; None where there is no handler.
 
-        A function that is defined in a handler and only raises stands for what could not be imported. Python calls
-        some methods by itself, and nobody knows when: these are left out.
+        A function that is defined in a handler and only raises stands for what could not be imported.
         """
         parent = file.parents.get(node)
         while parent is not None:
-            if isinstance(parent, FunctionNode) and isinstance(file.parents.get(parent), ast.ClassDef):
-                if parent.name != "__init__":
-                    return None
+            if isinstance(parent, FunctionNode) and not _is_all_of(file, node, parent):
+                return None
             if isinstance(parent, ast.ExceptHandler):
                 attempt = file.parents.get(parent)
                 assert isinstance(attempt, ast.Try)
@@ -331,6 +332,17 @@ def _names_bound(attempt: ast.Try) -> Iterator[str]:
             yield bound_name(node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:
+    """Whether a statement is what a function does, which is called by its name or makes an object.
+
+    Python calls other methods by itself, and nobody knows when: these are left out.
+    """
+    if isinstance(file.parents.get(function), ast.ClassDef) and function.name != "__init__":
+        return False
+    is_left = any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function))
+    return file.parents.get(node) is function and not is_left
 
 
 def _may_end(statement: ast.Raise | ast.Assert | ast.Expr) -> bool:

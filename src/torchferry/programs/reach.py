@@ -18,6 +18,7 @@ from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.arrivals import Arrival, Passed, Search, Test, Unit
 from torchferry.programs.conditions import Conditions
+from torchferry.programs.definitions import Definition, chosen_definitions, is_replaced
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
@@ -80,6 +81,7 @@ class Reach:
         self._without: dict[Need, set[Unit]] = {need: set() for need in Need}
         """Those to which no way leads that is as sure."""
         self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
+        self._only_guarded: dict[ast.ClassDef, bool] = {}
         self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
@@ -277,6 +279,8 @@ class Reach:
         need, options, choices = arrival.need, arrival.options, arrival.choices
         if stands.suppressed or any(not self.surroundings.tries_twice(names, attempt) for attempt in stands.attempts):
             need = max(need, Need.GUARDED)
+        if any(self.surroundings.fails(file, attempt) for attempt in stands.after):
+            need = max(need, Need.GUARDED)
         attempt = stands.fallback
         if (
             attempt is not None
@@ -430,6 +434,11 @@ class Reach:
     ) -> Iterator[Arrival | Way]:
         """Yield what leads to a function."""
         program = self.program
+        definitions = [*chosen_definitions(file, names, unit)]
+        arrival = self._as_defined(arrival, file, names, definitions)
+        arrival = self._as_made(arrival, file, names, unit)
+        if arrival.need > search.worst or any(is_replaced(file, names, each) for each in definitions):
+            return
         unit_key = (file.path, unit.lineno, unit.col_offset, search.error)
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function:
             if file.parents.get(unit) is file.tree:
@@ -476,6 +485,38 @@ class Reach:
                 (*given, *self.surroundings.given_at(place.path, place.node, file, unit)) if carried else given,
                 passed,
             )
+
+    def _as_defined(
+        self, arrival: Arrival, file: PythonFile, names: Names, definitions: Iterable[Definition]
+    ) -> Arrival:
+        """Return an arrival in a function with what must hold for its name to mean it, and no other one."""
+        for defined in definitions:
+            stands = self.surroundings.of(file, defined)
+            failing = tuple(attempt for attempt in stands.attempts if self.surroundings.fails(file, attempt))
+            here = arrival._replace(place=Place(file.path, defined), tests=(), given=())
+            _, need, _, options, choices, *_ = self._settled(
+                here, file, names, defined, stands._replace(attempts=failing, suppressed=())
+            )
+            arrival = arrival._replace(need=need, options=options, choices=choices)
+        return arrival
+
+    def _as_made(self, arrival: Arrival, file: PythonFile, names: Names, unit: FunctionNode) -> Arrival:
+        """Return an arrival in a method of a class of which no object is made where something is lacking.
+
+        A method is looked for by its name: `(Fast if cupy else Slow)().run()` may be either's.
+        """
+        owner = file.parents.get(unit)
+        if arrival.need >= Need.GUARDED or not (isinstance(owner, ast.ClassDef) and self.surroundings.lacks(file.path)):
+            return arrival
+        if owner not in self._only_guarded:
+            places = [use.place for use in self.uses.of(file, names, owner) if use.place.path in self.closure]
+            self._only_guarded[owner] = bool(places) and all(map(self._is_place_out_of_reach, places))
+        return arrival._replace(need=Need.GUARDED) if self._only_guarded[owner] else arrival
+
+    def _is_place_out_of_reach(self, place: Place) -> bool:
+        """Whether a place stands under a condition that asks for something that the target does not have."""
+        loaded = self.sources.file(place.path) if place.node is not None else None
+        return loaded is not None and self._is_out_of_reach(*loaded, current(loaded[0], place.node))  # type: ignore
 
     def _led_here(self, arrival: Arrival) -> Arrival:
         """Return an arrival with its own place as one more step."""

@@ -64,8 +64,7 @@ def bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
     for handler in parent.handlers:
         for node in (inner for part in handler.body for inner in ast.walk(part)):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                value = getattr(file.parents.get(node), "value", None)
-                if not (isinstance(value, ast.Constant) and value.value is None):
+                if not isinstance(assigned_value(file, node), ast.Constant):
                     return True
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
                 return True

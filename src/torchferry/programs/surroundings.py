@@ -150,12 +150,16 @@ class Surroundings:
                 imported |= self._modules.imported_by(statement, names)
         return imported
 
+    def lacks(self, path: str) -> bool:
+        """Whether a file holds something that the target does not have."""
+        return bool(self._lacking(path))
+
     def fails(self, file: PythonFile, attempt: ast.Try) -> bool:
         """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
         if attempt not in self._failing:
             lines = self._lacking(file.path)
             self._failing[attempt] = _spans_any(attempt.body, lines) and any(
-                getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in ast.walk(statement)
+                getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in _run_with(statement)
             )
         return self._failing[attempt]
 
@@ -171,6 +175,14 @@ class Surroundings:
                 any(line in lines for line in _own_lines(branch)) for branch in branches
             )
         return self._either_way[choice]
+
+
+def _run_with(statement: ast.AST) -> Iterator[ast.AST]:
+    """Yield a statement and what is run with it: not the bodies of functions that it defines."""
+    yield statement
+    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        for inner in ast.iter_child_nodes(statement):
+            yield from _run_with(inner)
 
 
 def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:

@@ -212,7 +212,11 @@ class Names:
 
     def module_bindings(self, identifier: str) -> list[ast.AST]:
         """Return the nodes that bind `identifier` in the module's own scope."""
-        return self._scopes(identifier).get(self.file.tree, [])
+        return self.bound_in(identifier, self.file.tree)
+
+    def bound_in(self, identifier: str, scope: ast.AST) -> list[ast.AST]:
+        """Return the nodes that bind `identifier` in a scope, and not in one around it."""
+        return self._scopes(identifier).get(scope, [])
 
     def variable_scope(self, identifier: str, scope: ast.AST) -> ast.AST | None:
         """Return the scope that binds `identifier` as seen from `scope`, or None."""
