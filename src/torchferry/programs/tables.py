@@ -14,11 +14,28 @@ from torchferry.source.python import PythonFile
 
 def key_of(file: PythonFile, use: ast.AST) -> str | None:
     """Return the key under which a dictionary holds a name, from which it is chosen; None where there is none."""
-    parent = file.parents.get(use)
-    if not isinstance(parent, ast.Dict) or use not in parent.values:
+    entry = _entry(file, use)
+    if entry is None:
         return None
-    key = parent.keys[parent.values.index(use)]
-    return repr(key.value) if isinstance(key, ast.Constant) else "{...}"
+    return repr(entry[1].value) if isinstance(entry[1], ast.Constant) else "{...}"
+
+
+def _entry(file: PythonFile, use: ast.AST) -> tuple[ast.expr, ast.expr | None] | None:
+    """Return the table that holds a name, with its key: `{"fast": Fast}`, `dict(fast=Fast)`; None where none does."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Dict) and use in parent.values:
+        return parent, parent.keys[parent.values.index(use)]
+    table = file.parents.get(parent) if isinstance(parent, ast.keyword) and parent.arg else None
+    if isinstance(table, ast.Call) and isinstance(table.func, ast.Name) and table.func.id == "dict":
+        assert isinstance(parent, ast.keyword)
+        return table, ast.copy_location(ast.Constant(parent.arg), parent.value)
+    return None
+
+
+def table_of(file: PythonFile, use: ast.AST) -> ast.expr | None:
+    """Return the table that holds a name; None where none does."""
+    entry = _entry(file, use)
+    return None if entry is None else entry[0]
 
 
 def _commands(file: PythonFile) -> Iterator[tuple[ast.Call, ast.Dict]]:
@@ -55,15 +72,18 @@ def command_of(file: PythonFile, use: ast.AST) -> tuple[ast.Call, str, tuple[str
 def lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Compare]]:
     """Yield where a file looks something up in the table that holds a name, each with the condition that it is this.
 
-    Nothing where the table is not a variable or an attribute of a class, where anything else is done with it, or where
-    what stands for the name is no text.
+    Nothing where the table is neither asked at once nor a variable or an attribute of a class, where anything else is
+    done with it, or where what stands for the name is no text.
     """
-    table = file.parents.get(use)
-    statement = file.parents.get(table) if isinstance(table, ast.Dict) else None
-    if not isinstance(table, ast.Dict) or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+    table, wanted = _entry(file, use) or (None, None)
+    statement = file.parents.get(table) if table is not None else None
+    if not isinstance(wanted, ast.Constant):
         return
-    target, wanted = statement.targets[0], table.keys[table.values.index(use)]  # type: ignore[arg-type]
-    if not isinstance(target, ast.Name) or not isinstance(wanted, ast.Constant):
+    if isinstance(statement, ast.Subscript) and statement.value is table:
+        yield statement, ast.copy_location(ast.Compare(statement.slice, [ast.Eq()], [wanted]), statement)
+        return
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if statement is None or not isinstance(target, ast.Name):
         return
     of_class = isinstance(file.parents.get(statement), ast.ClassDef)
     spoken = file.attributes.get(target.id, ()) if of_class else file.names.get(target.id, ())

@@ -37,6 +37,7 @@ from torchferry.programs.tables import (
     lists_keys,
     lookups,
     method_requests,
+    table_of,
 )
 from torchferry.programs.text_uses import string_uses
 from torchferry.programs.use_kinds import Place, Use
@@ -507,7 +508,7 @@ class Uses:
 
     def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
         """Whether the table of a module that holds a value is asked for nothing but its keys."""
-        statement = file.parents.get(file.parents.get(value, value))
+        statement = file.parents.get(table_of(file, value) or value)
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if (
             len(targets) != 1
@@ -589,7 +590,3 @@ class Uses:
             return path is not None
         defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
         return path != other.path and not defined and (name in text or "import *" in text)
-
-
-def _stem(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
