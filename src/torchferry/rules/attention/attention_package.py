@@ -27,6 +27,8 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import MISSING, Guard, guard_of, without
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.project import Project
 
 _PACKAGES = {
     "flash_attn": "flash-attn",
@@ -64,6 +66,67 @@ def _imports(context: PythonContext, module: str) -> Iterator[ast.AST]:
             yield call
 
 
+def _is_own(context: PythonContext, module: str, statement: ast.AST) -> bool:
+    """Whether a module that a statement imports is the project's, or an object that was put in its place before.
+
+    Files of a package are called `flash_attn.py` too, and import the real one: a module of the project must be found
+    from a folder that is on the path, and have what is imported.
+    """
+    if _is_put_before(context, module, statement):
+        return True
+    if context.project is None or not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return False
+    wanted = [(alias.name, "") for alias in statement.names] if isinstance(statement, ast.Import) else [
+        (statement.module or "", alias.name) for alias in statement.names
+    ]  # fmt: skip
+    named = [each for each in wanted if each[0] == module or each[0].startswith(f"{module}.")]
+    return bool(named) and any(
+        all(_has(context.project, top, *each) for each in named) for top in _folders_on_path(context, module)
+    )
+
+
+def _is_put_before(context: PythonContext, module: str, statement: ast.AST) -> bool:
+    """Whether `sys.modules["flash_attn"] = stub` stands above an import."""
+    for modules in context.file.attributes.get("modules", ()):
+        store = context.file.parents.get(modules)
+        put = context.file.parents.get(store) if isinstance(store, ast.Subscript) else None
+        if not isinstance(store, ast.Subscript) or not isinstance(put, ast.Assign) or store not in put.targets:
+            continue
+        is_above = context.file.parents.get(put) is context.file.tree and put.lineno < getattr(statement, "lineno", 0)
+        if is_above and string_value(store.slice) == module and context.names.qualified(modules) == "sys.modules":
+            return not isinstance(put.value, ast.Constant)
+    return False
+
+
+def _folders_on_path(context: PythonContext, module: str) -> Iterator[str]:
+    """Yield the folders of the project that hold a module and are on Python's path, or may be: those the file names."""
+    assert context.project is not None
+    paths = context.project.paths
+    texts = [str(constant.value) for constant in context.file.strings] if "sys.path" in context.text else []
+    for path in sorted(paths):
+        for end in (f"{module}.py", f"{module}/__init__.py"):
+            folder = path.removesuffix(end)
+            if path in (folder, context.path) or (folder and not folder.endswith("/")):
+                continue
+            name = folder.rstrip("/").rpartition("/")[2]
+            is_named = folder in ("", "src/") or any(name in text.split("/") for text in texts)
+            is_beside = context.path.rpartition("/")[0] == folder.rstrip("/")
+            if is_named or (is_beside and f"{folder}__init__.py" not in paths):
+                yield folder
+
+
+def _has(project: Project, folder: str, module: str, name: str) -> bool:
+    """Whether a module below a folder is there, and binds a name; an empty one for the module alone."""
+    base = folder + module.replace(".", "/")
+    path = next((each for each in (f"{base}.py", f"{base}/__init__.py") if each in project.paths), None)
+    if path is None or name in ("", "*"):
+        return path is not None
+    if not project.paths.isdisjoint((f"{base}/{name}.py", f"{base}/{name}/__init__.py")):
+        return True
+    loaded = project.file(path)
+    return loaded is not None and bool(loaded[1].module_bindings(name))
+
+
 class AttentionPackage(Rule):
     """Finds imports of attention kernels."""
 
@@ -76,7 +139,7 @@ class AttentionPackage(Rule):
         once = OncePerBlock(context.file)
         for module, package in _PACKAGES.items():
             for statement in _imports(context, module):
-                if exemption_reason(context, statement) is not None:
+                if exemption_reason(context, statement) is not None or _is_own(context, module, statement):
                     continue
                 row = context.target.row("packages", package)
                 if row.status == "same":

@@ -62,7 +62,10 @@ class CudaPackage(Rule):
         by_top = _packages_by_top()
         once = OncePerBlock(context.file)
         for top in sorted(context.imported_packages & by_top.keys()):
-            if context.project is not None and context.project.module_path(top, context.path) is not None:
+            if context.project is not None and context.project.module_path(top, context.path) not in (
+                None,
+                context.path,
+            ):
                 continue  # a module of the project that has the same name
             for package in by_top[top]:
                 row = context.target.row("packages", package.name)

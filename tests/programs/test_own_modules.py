@@ -1,0 +1,48 @@
+"""Modules of the project that have the name of a package which the target lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs.small import Files
+from tests.programs.test_demands import need
+
+MAIN = "import torch\n{}\nprint(torch.ones(1))\n"
+OWN = "def attend():\n    return 1\n"
+WRAPPER = "from flash_attn import flash_attn_func\ndef attend():\n    return flash_attn_func()\n"
+ON_PATH = "import os\nimport sys\nsys.path.insert(0, os.path.join('here', 'vendor'))\nfrom flash_attn import attend"
+STUB = "import sys\nimport types\nsys.modules['flash_attn'] = {}\nfrom flash_attn import flash_attn_func"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"main.py": "import flash_attn", "flash_attn.py": OWN}, "NEVER"),
+        ({"main.py": "from flash_attn.ops import attend", "flash_attn/__init__.py": "", "flash_attn/ops.py": OWN}, "NEVER"),  # noqa: E501
+        ({"main.py": "from flash_attn import ops", "flash_attn/__init__.py": "", "flash_attn/ops.py": OWN}, "NEVER"),
+        ({"main.py": "from flash_attn import flash_attn_func", "flash_attn.py": OWN}, "ALWAYS"),
+        ({"main.py": ON_PATH, "vendor/flash_attn.py": OWN}, "NEVER"),
+        ({"main.py": ON_PATH, "other/flash_attn.py": OWN}, "ALWAYS"),
+        ({"main.py": "import nets.net", "nets/__init__.py": "", "nets/flash_attn.py": OWN,
+          "nets/net.py": "from flash_attn import attend"}, "ALWAYS"),
+        ({"main.py": "from nets.flash_attn import attend", "nets/__init__.py": "", "nets/flash_attn.py": WRAPPER}, "ALWAYS"),  # noqa: E501
+        ({"main.py": "from nets.flash_attn import attend", "nets/flash_attn.py": WRAPPER}, "ALWAYS"),
+        ({"main.py": STUB.format("types.ModuleType('flash_attn')")}, "NEVER"),
+        ({"main.py": STUB.format("None")}, "ALWAYS"),
+        ({"main.py": "from flash_attn import flash_attn_func\nimport sys\nsys.modules['flash_attn'] = sys"}, "ALWAYS"),
+    ],
+)  # fmt: skip
+def test_a_module_of_the_project_is_no_package(tmp_path: Path, files: Files, expected: str) -> None:
+    files = {**files, "main.py": MAIN.format(files["main.py"])}
+    assert need(files, tmp_path, "flash-attn") == expected
+
+
+def test_a_wrapper_that_has_the_name_of_what_it_imports_needs_it(tmp_path: Path) -> None:
+    files = {
+        "main.py": MAIN.format("from nets.cupy import ones"),
+        "nets/__init__.py": "",
+        "nets/cupy.py": "import cupy\n",
+    }
+    assert need({**files, "nets/cupy.py": "import cupy\nones = cupy.ones\n"}, tmp_path) == "ALWAYS"
