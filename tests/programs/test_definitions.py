@@ -82,3 +82,24 @@ def test_a_table_is_asked_where_it_is_written(tmp_path: Path, table: str, call: 
     for name, text in {"at_once": at_once, "kept": kept}.items():
         said = need({"main.py": PROGRAM.replace("{}", f"{text}print({call})")}, tmp_path / name).split()[0]
         assert said == expected
+
+
+HANDLER = "import signal\nimport sys\ndef f(*given):\n    import cupy\n"
+VALUES = "def f():\n    import cupy\n    yield 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HANDLER + "signal.signal(signal.SIGUSR1, f)", "CHOSEN"),
+        (HANDLER + "sys.excepthook = f", "CHOSEN"),
+        (HANDLER + "signal.signal(signal.SIGUSR1, f)\nf()", "ALWAYS"),
+        (HANDLER + "import atexit\natexit.register(f)", "ALWAYS"),
+        (VALUES + "g = f()", "CHOSEN"),
+        (VALUES + "g = f()\nprint(next(g))", "ALWAYS"),
+        (VALUES + "for x in f():\n    print(x)", "ALWAYS"),
+        (VALUES.replace("yield", "return") + "g = f()", "ALWAYS"),
+    ],
+)
+def test_what_python_calls_by_itself_may_never_run(tmp_path: Path, text: str, expected: str) -> None:
+    assert need({"main.py": PROGRAM.format(text)}, tmp_path) == expected

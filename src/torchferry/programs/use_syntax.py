@@ -45,6 +45,39 @@ def applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
     return target if len(statement.targets) == 1 and isinstance(target, ast.Name) else None
 
 
+_EVENTS = frozenset({"signal.signal"})
+_HOOKS = frozenset({"sys.excepthook", "sys.unraisablehook", "threading.excepthook"})
+"""What Python calls where something happens that no program waits for."""
+
+
+def may_never_run(file: PythonFile, names: Names, use: ast.AST, unit: ast.AST) -> bool:
+    """Whether nobody knows if a function is run that is used: for a signal, a failure, or values that nobody takes."""
+    parent = file.parents.get(use)
+    if isinstance(parent, ast.Call) and use in parent.args:
+        return names.qualified(parent.func) in _EVENTS
+    if isinstance(parent, ast.Assign) and parent.value is use:
+        return any(names.qualified(target) in _HOOKS for target in parent.targets)
+    if not isinstance(parent, ast.Call) or not _yields(unit):
+        return False
+    statement = file.parents.get(parent)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return isinstance(statement, ast.Expr) or (isinstance(target, ast.Name) and not names.uses_of(target))
+
+
+def _yields(unit: ast.AST) -> bool:
+    """Whether a function gives values one after the other, and runs as far as they are taken."""
+    if not isinstance(unit, ast.FunctionDef) or unit.decorator_list:
+        return False
+    todo: list[ast.AST] = [*unit.body]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
 def is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:
     """Whether a node stands in a function or class itself."""
     if file.path != defining.path:

@@ -51,6 +51,7 @@ from torchferry.programs.use_syntax import (
     is_registering,
     is_same_place,
     is_use,
+    may_never_run,
     runs_tests,
 )
 from torchferry.source.exports import absolute_module
@@ -450,6 +451,8 @@ class Uses:
                     yield from self._uses_of_name(other, other_names, derived, seen)
                 elif applied is not None:
                     yield from self.of_binding(other, applied)
+                elif may_never_run(other, other_names, use.node, unit):
+                    yield Use(use, Need.CHOSEN, f"{name} ({path}:{getattr(use.node, 'lineno', 0)})")
                 else:
                     yield Use(use, *subcommand(other, other_names, use.node))
             if self.sources.words.says(path, name):
