@@ -565,6 +565,12 @@ SPOKEN_OF: list[tuple[str, Files, str]] = [
                                         "nets.py": "import torch\n\ndef fast():\n    import cupy\n"}, "ALWAYS"),
     ("the second import in a file", {"train.py": "from nets import fast\nfast()\n", "nets.py": "import torch\n"
                                      "def other():\n    import cupy\n" + FAST.partition("\n")[2]}, "ALWAYS"),
+    ("what Python calls, in a class that asks itself for names", one(
+        "import sys\nimport torch\nclass Fast:\n    def __init__(self):\n        import cupy\n"
+        "        self.run = getattr(self, '_' + sys.argv[1])\n    def _run(self):\n        pass\nFast()\n"), "ALWAYS"),
+    ("the same where no object of it is made", one(
+        "import sys\nimport torch\nclass Fast:\n    def __init__(self):\n        import cupy\n"
+        "        self.run = getattr(self, '_' + sys.argv[1])\n    def _run(self):\n        pass\n"), "NEVER"),
     # a name that is spoken of is not called
     ("keys of a table", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), 'fast' in NETS)\n"), "NEVER"),
     ("a table that is asked", one(FAST + "NETS = {'fast': fast}\nprint(sorted(NETS), NETS['fast'])\n"), "ALWAYS"),
