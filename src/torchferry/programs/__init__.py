@@ -25,7 +25,7 @@ What must hold on the way
     around          what stands around a place: tests, attempts, the main guard
     surroundings    what is known of places, whichever program asks
     conditions      the answer to a condition when nothing is said
-    values          the value of an expression; path_values: the path that it names
+    values          the value of an expression; path_values: the path that it names; written_ends: how a text begins
     objects         what an expression may be; object_kinds: the records of that
     members         what an object has under a name; option_members: what options and settings give it
     parameters      which parameters a call gives, and what

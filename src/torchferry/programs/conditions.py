@@ -15,6 +15,7 @@ from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
+from torchferry.programs.written_ends import written_ends
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
@@ -162,8 +163,18 @@ class Conditions(Values):
         left = self.value(where.part(test.left), depth)
         right = self.value(where.part(test.comparators[0]), depth)
         if left.value is UNSAID or right.value is UNSAID:
-            return OPEN
+            return self._unlike(where, test, left, right)
         return _held(test.ops[0], left, right)
+
+    @staticmethod
+    def _unlike(where: Expression, test: ast.Compare, left: Known, right: Known) -> Answer:
+        """Return whether a computed text is another one, where its written parts tell that it cannot be."""
+        node, text = (test.left, right.value) if left.value is UNSAID else (test.comparators[0], left.value)
+        if not isinstance(text, str) or not isinstance(test.ops[0], (ast.Eq, ast.NotEq)):
+            return OPEN
+        if written_ends(where.file, where.names, node).may_be(text):
+            return OPEN
+        return Answer(Truth.NO if isinstance(test.ops[0], ast.Eq) else Truth.YES)
 
     def _of_variable(self, name: str | None) -> Answer:
         """Return whether a variable of the environment is set: by the command, or perhaps by a file of the program."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.method_names import MethodName
+from torchferry.programs.written_ends import WrittenEnds, written_ends
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -132,7 +133,7 @@ class MethodRequest(NamedTuple):
 
     Attributes:
         text: The name, where it is written down; else None.
-        begin: What a computed name begins with.
+        ends: What a computed name begins and ends with.
         is_used: Whether the value is called or kept.
         owners: The names of classes that the object is certainly of.
         is_other: Whether it is certainly of no class but these.
@@ -140,7 +141,7 @@ class MethodRequest(NamedTuple):
     """
 
     text: str | None
-    begin: str
+    ends: WrittenEnds
     is_used: bool
     owners: frozenset[str]
     is_other: bool
@@ -157,9 +158,9 @@ class MethodRequest(NamedTuple):
         is_of, is_known = owner in self.owners, owner in self.owners or self.is_other
         if self.text is not None:
             return self.text == method and (is_of or not is_known)
-        if not method.startswith(self.begin) or not (self.begin or self.is_used):
+        if not self.ends.may_be(method) or not (self.ends.begin or self.is_used):
             return False
-        return is_of or (not is_known and self.begin != "")
+        return is_of or (not is_known and self.ends.begin != "")
 
 
 def method_requests(file: PythonFile, names: Names) -> tuple[MethodRequest, ...]:
@@ -191,28 +192,19 @@ def _requests(file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, Method
                 continue
             asked, is_used = call.args[1], isinstance(file.parents.get(call), (ast.Call, ast.Assign))
             text = (string_value(asked) or "") if isinstance(asked, ast.Constant) else None
-            begin = "" if text is not None else _begin(asked)
             owners, is_other = _owners(file, names, call.args[0])
-            yield call, MethodRequest(text, begin, is_used or access is not ast.Load, owners, is_other, access)
+            ends = written_ends(file, names, asked)
+            yield call, MethodRequest(text, ends, is_used or access is not ast.Load, owners, is_other, access)
     for function in _OF_ANY:
         for call in file.calls_by_name(function):
             text = string_value(call.args[0]) if call.args else None
             if text is not None and (names.qualified(call.func) or "").startswith("operator."):
-                yield call, MethodRequest(text.rpartition(".")[2], "", True, frozenset(), False)
+                yield call, MethodRequest(text.rpartition(".")[2], WrittenEnds(), True, frozenset(), False)
 
 
 def is_equal(asked: ast.expr, text: str) -> ast.Compare:
     """Return the comparison of an expression with a text that stands in no file."""
     return ast.copy_location(ast.Compare(asked, [ast.Eq()], [ast.Constant(text)]), asked)
-
-
-def _begin(asked: ast.expr) -> str:
-    """Return what a computed name begins with."""
-    if isinstance(asked, ast.JoinedStr):
-        asked = asked.values[0]
-    elif isinstance(asked, ast.BinOp):
-        asked = asked.left
-    return (string_value(asked) or "").partition("%")[0].partition("{")[0]
 
 
 def _owners(file: PythonFile, names: Names, of: ast.expr) -> tuple[frozenset[str], bool]:

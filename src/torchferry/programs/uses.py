@@ -54,6 +54,7 @@ from torchferry.programs.use_syntax import (
     may_never_run,
     runs_tests,
 )
+from torchferry.programs.written_ends import written_ends
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -345,10 +346,10 @@ class Uses:
             if isinstance(asked, ast.Constant):
                 if asked.value == name:
                     yield Use(Place(other.path, node))
-            elif asked is not None:
-                yield Use(Place(other.path, node), test=is_equal(asked, name))
-            else:
+            elif asked is None:
                 yield Use(Place(other.path, node), Need.CHOSEN, f"{name} ({other.path}:{node.lineno})")
+            elif written_ends(other, names, asked).may_be(name):
+                yield Use(Place(other.path, node), test=is_equal(asked, name))
 
     def _passes_on(self, path: str, name: str, origin: str) -> bool:
         """Whether a file takes a name from another one, or from one that passes it on."""
