@@ -17,7 +17,7 @@ from torchferry.rules.kernel_reach import KernelReach
 from torchferry.rules.target_words import names_target
 from torchferry.rules.value_uses import ValueFlow
 from torchferry.source.flow import Flow
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
@@ -51,7 +51,7 @@ class Options(NamedTuple):
 
 
 class Context:
-    """One file of any kind as rules see it, and the target it is to run on."""
+    """One file of any kind as rules see it, the target it is to run on, and the project, where there is one."""
 
     def __init__(self, path: str, kind: Kind, source: SourceText, target: Target, options: Options) -> None:
         self.path = path
@@ -61,6 +61,7 @@ class Context:
         self.options = options
         self.commands: list[Command] | None = None  # filled by rules/commands.py
         self.settings: tuple[Setting, ...] | None = None  # filled by rules/config/device_setting.py
+        self.project: Project | None = None
 
     @property
     def text(self) -> str:
@@ -79,6 +80,10 @@ class Context:
     def snippet(self, start: int, end: int) -> str:
         """Return the text of a span, its first line at most, for showing it."""
         return self.as_written[start:end].split("\n", 1)[0].rstrip("\r")[:120]
+
+
+_IN_SETTINGS = (ast.Dict, ast.List, ast.Tuple, ast.keyword)
+"""What settings that are written in code are made of."""
 
 
 class PythonContext(Context):
@@ -124,10 +129,27 @@ class PythonContext(Context):
         return by_group
 
     @cached_property
-    def named_imports(self) -> list[tuple[str, ast.Call]]:
-        """The modules that calls import by a name which is written down, such as `import_module("apex")`."""
+    def named_imports(self) -> list[tuple[str, ast.expr]]:
+        """The modules that are imported by a name which is written down, such as `import_module("apex")`.
+
+        Settings that code hands on name them with a class: `instantiate({"_target_": "apex.optimizers.FusedAdam"})`.
+        """
         modules = ((self.names.named_module(call), call) for call in import_calls(self.file))
-        return [(module, call) for module, call in modules if module is not None]
+        named = [(module, call) for module, call in modules if module is not None]
+        return [*named, *sorted(self._in_settings(), key=lambda item: (item[1].lineno, item[1].col_offset))]
+
+    def _in_settings(self) -> Iterator[tuple[str, ast.expr]]:
+        for constant in self.file.strings if "_target_" in self.text else ():
+            parent, name = self.file.parents.get(constant), str(constant.value)
+            if isinstance(parent, ast.Dict) and constant in parent.values:
+                key = string_value(parent.keys[parent.values.index(constant)])
+            else:
+                key = parent.arg if isinstance(parent, ast.keyword) else None
+            if key == "_target_" and all(part.isidentifier() for part in name.split(".")):
+                while parent is not None and (isinstance(parent, _IN_SETTINGS) or last_name(parent) == "dict"):
+                    parent = self.file.parents.get(parent)
+                if isinstance(parent, ast.Call) and last_name(parent.func) in ("instantiate", "call"):
+                    yield name, constant
 
     @property
     def imported_packages(self) -> set[str]:

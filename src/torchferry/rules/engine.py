@@ -241,18 +241,20 @@ class Engine:
         """
         target = self.target.at(document.path)
         if document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
-            return Context(document.path, document.kind, document.source, target, self.options)
+            context = Context(document.path, document.kind, document.source, target, self.options)
+            context.project = self.project
+            return context
         parsed = None if self.project is None else self.project.parsed(document.path, document.source)
         if parsed is None:
             file = PythonFile(document.path, document.source, tree)
             parsed = file, Names(file, self.project)
         file, names = parsed
-        context = PythonContext(file, names, target, self.options, self.project)
+        python = PythonContext(file, names, target, self.options, self.project)
         if document.notebook is not None:
             shell = document.notebook.shell
-            context.shell = Context(document.path, Kind.SHELL, shell, target, self.options)
-            context.script = document.notebook.script
-        return context
+            python.shell = Context(document.path, Kind.SHELL, shell, target, self.options)
+            python.script = document.notebook.script
+        return python
 
     def check(self, context: Context, rules: Iterable[Rule], redirected: bool | None = None) -> tuple[Finding, ...]:
         """Return what the rules find, groups settled and suppressed findings left out, in order of position.

@@ -24,10 +24,14 @@ from torchferry.backends.performance import performance_facts, times_the_speed
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding
 from torchferry.core.messages import Message, noted, say
-from torchferry.rules.base import OncePerBlock, PythonContext, Rule
+from torchferry.rules.base import Context, OncePerBlock, PythonContext, Rule
+from torchferry.rules.config.device_setting import CONFIG_KINDS
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import MISSING, Guard, guard_of, without
+from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
+from torchferry.rules.library.named_in_settings import findings_in_settings
 from torchferry.source.flow.syntax import string_value
+from torchferry.source.kinds import Kind
 from torchferry.source.project import Project
 
 _PACKAGES = {
@@ -132,7 +136,13 @@ class AttentionPackage(Rule):
 
     CODE = "ATT101"
     EFFECT = Effect.RAISES
+    WORDS = NAMING_WORDS
+    KINDS = (Kind.PYTHON, *CONFIG_KINDS)
     MODULES = tuple(_PACKAGES)
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield the same for each class that a settings file names."""
+        return findings_in_settings(context, self.check_python)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each package in each block that imports it: a program may come to any of them."""

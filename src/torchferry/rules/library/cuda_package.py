@@ -23,9 +23,13 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.messages import Bilingual, Message, noted, say, say_in
-from torchferry.rules.base import OncePerBlock, PythonContext, Rule
+from torchferry.rules.base import Context, OncePerBlock, PythonContext, Rule
+from torchferry.rules.config.device_setting import CONFIG_KINDS
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import MISSING, Guard, guard_of
+from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
+from torchferry.rules.library.named_in_settings import findings_in_settings
+from torchferry.source.kinds import Kind
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
@@ -48,6 +52,8 @@ class CudaPackage(Rule):
 
     CODE = "LIB101"
     EFFECT = Effect.RAISES
+    WORDS = NAMING_WORDS
+    KINDS = (Kind.PYTHON, *CONFIG_KINDS)
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages that do not simply work on the target."""
@@ -56,6 +62,10 @@ class CudaPackage(Rule):
             for top, packages in _packages_by_top().items()
             if any(target.row("packages", package.name).status != "same" for package in packages)
         )
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield the same for each class that a settings file names."""
+        return findings_in_settings(context, self.check_python)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each package in each block that imports it: a program may come to any of them."""

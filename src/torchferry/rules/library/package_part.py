@@ -23,10 +23,14 @@ from torchferry.core.finding import Effect, Finding, Grade, Stays
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_in
 from torchferry.core.record import NamedTuple
-from torchferry.rules.base import Options, PythonContext, Rule, keyword_of
+from torchferry.rules.base import Context, Options, PythonContext, Rule, keyword_of
+from torchferry.rules.config.device_setting import CONFIG_KINDS
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import Guard, guard_of
+from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
+from torchferry.rules.library.named_in_settings import findings_in_settings
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.kinds import Kind
 from torchferry.source.names import Reference, assigned_value
 
 _ON_THE_HOST = lazy_regex(r"(?:Dataset|Transform|DataModule|DataLoader|Sampler|Collater|Collator)\Z")
@@ -50,6 +54,7 @@ class PackagePart(Rule):
 
     CODE = "LIB114"
     EFFECT = Effect.RAISES
+    KINDS = (Kind.PYTHON, *CONFIG_KINDS)
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The modules of the packages with parts that do not simply work on the target."""
@@ -60,7 +65,12 @@ class PackagePart(Rule):
         )
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """The names of parts that are registered as operators of torch, which nearly every file imports."""
+        """What names classes in settings, and parts that are operators of torch, which nearly every file imports."""
+        return (*NAMING_WORDS, *self._operators(target))
+
+    @staticmethod
+    def _operators(target: Target) -> tuple[str, ...]:
+        """Return the names of parts that are registered as operators of torch."""
         return tuple(
             name.removeprefix(f"{_TORCH}.")
             for part in parts_by_top().get(_TORCH, ())
@@ -69,13 +79,17 @@ class PackagePart(Rule):
             if name.startswith(f"{_TORCH}.")
         )
 
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield the same for each class that a settings file names."""
+        return findings_in_settings(context, self.check_python)
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield one finding for each use of such a part, and for each import that needs one."""
         by_top = parts_by_top()
         for top in sorted(context.imported_packages & by_top.keys()):
             if context.project is not None and context.project.module_path(top, context.path) is not None:
                 continue  # a module of the project that has the same name
-            if top == _TORCH and not any(word in context.text for word in self.words(context.target, Options())):
+            if top == _TORCH and not any(word in context.text for word in self._operators(context.target)):
                 continue
             seen: set[tuple[str, ast.AST]] = set()
             for use in self._uses(context, top, by_top[top]):
