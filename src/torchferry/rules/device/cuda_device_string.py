@@ -35,6 +35,7 @@ from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.method_values import names_method
 from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
 from torchferry.rules.exemptions import exemption_for
+from torchferry.rules.library.onnxruntime_device import device_places
 from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
 from torchferry.rules.random.portable_generator import is_seeded_generator
@@ -60,8 +61,8 @@ class CudaDeviceString(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
-        # DEV114, LIB109, RNG104 and LIB121 report what is left out here
-        unloadable = parts_of_unloadable(context)
+        # DEV114, LIB102, LIB109, RNG104 and LIB121 report what is left out here
+        unloadable = parts_of_unloadable(context) | {place for _, place in device_places(context)}
         for node in device_strings(context):
             trace = device_trace(context, node)
             if compiler_of(context, node) is not None:

@@ -23,6 +23,7 @@ from torchferry.rules.device.expressions import portable_imports
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.strings import literal_span, written_device
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.library.onnxruntime_device import device_places
 from torchferry.source.flow import TraceResult
 
 
@@ -36,7 +37,8 @@ class CudaStringUntraced(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is open."""
-        unloadable = parts_of_unloadable(context)  # DEV114 reports these
+        # DEV114 and LIB102 report these
+        unloadable = parts_of_unloadable(context) | {place for _, place in device_places(context)}
         for node in device_strings(context):
             trace = device_trace(context, node)
             if trace.result is not TraceResult.UNKNOWN or node in unloadable:

@@ -20,6 +20,7 @@ from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.library.onnxruntime_device import FUNCTIONS, NAME, device_places
 from torchferry.rules.texts import is_text
 
 _CPU = "CPUExecutionProvider"
@@ -31,7 +32,7 @@ class OnnxruntimeProvider(Rule):
 
     CODE = "LIB102"
     EFFECT = Effect.WRONG
-    WORDS = _PROVIDERS
+    WORDS = (*_PROVIDERS, *FUNCTIONS)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each."""
@@ -57,3 +58,13 @@ class OnnxruntimeProvider(Rule):
                     note=row.remark or say("whether there is a provider is UNKNOWN"),
                 )
             yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)
+        row = context.target.row("frameworks", NAME)
+        for name, place in {place: (name, place) for name, place in device_places(context)}.values():
+            if exemption_reason(context, place) is None:
+                message = say(
+                    "`{name}` takes ONNX Runtime's own name of the device; on {target}: {use}",
+                    name=name,
+                    target=context.target.title,
+                    use=f"`{row.use}`" if row.status in REWRITTEN else "UNKNOWN",
+                )
+                yield self.finding(context, context.file.span(place), message, Grade.MANUAL, effect=Effect.RAISES)
