@@ -49,6 +49,8 @@ def _variable(flow: Tracer, target: ast.Name, path: Path) -> Trace:
         uses += [use for use in flow.file.attributes.get(target.id, ()) if isinstance(use.ctx, ast.Load)]
     reason = say("variable `{name}`, whose use could not be followed to the end", name=target.id)
     trace = flow.any_use(uses, path, reason)
+    if trace.result is TraceResult.UNKNOWN and isinstance(scope, ast.ClassDef) and flow.values.has_peer_member(scope):
+        return yes(say("next to other devices"))  # files and commands ask for it by the same word
     if trace.result is TraceResult.UNKNOWN and scope is flow.file.tree and flow.project is not None:
         for file, names, alias in flow.project.importers(flow.file.path, target.id):
             inner = flow.of(file, names)

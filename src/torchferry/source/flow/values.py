@@ -112,6 +112,12 @@ class HeldValues:
         """Whether a key of a dictionary display is such a literal."""
         return self._any_peer(dictionary, [key for key in dictionary.keys if key is not None])
 
+    def has_peer_member(self, owner: ast.ClassDef) -> bool:
+        """Whether a class is an enumeration, and a member of it is such a literal."""
+        if not any(last_name(base).endswith("Enum") for base in owner.bases):
+            return False
+        return self._any_peer(owner, [member.value for member in owner.body if isinstance(member, ast.Assign)])
+
     def are_collectives(self, dictionary: ast.Dict) -> bool:
         """Whether the values of a dictionary display are collectives alone: `{"cuda": "nccl", "cpu": "gloo"}`.
 
