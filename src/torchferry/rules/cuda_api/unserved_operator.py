@@ -33,13 +33,16 @@ from torchferry.source.flow.syntax import last_name
 
 _ATEN = "torch.ops.aten."
 
-_COMING_TO = {"torch.nn.attention.varlen.varlen_attn": "_flash_attention_forward"}
-"""Functions of torch that come to such an operator alone (torch/nn/attention/varlen.py of torch 2.10)."""
+_COMING_TO = {
+    f"torch.nn.attention.varlen.{name}": "_flash_attention_forward" for name in ("varlen_attn", "varlen_attn_out")
+}
+"""Functions of torch that come to such an operator alone (torch/nn/attention/varlen.py)."""
 
 _QUANTIZING = ("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic")
 """Operators that make quantised tensors, for which every other operator has kernels of its own."""
 
 _OF_QUANTIZED = frozenset({"dequantize", "int_repr", "q_scale", "q_zero_point"})
+_SYMMETRIC = "torch.ops.symm_mem."
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 
 
@@ -51,7 +54,14 @@ class UnservedOperator(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the namespace of torch's operators, and the operators that are private functions of torch, too."""
-        return ("aten", "varlen_attn", "quantize_per", "jagged", *(name for name in _of_cuda() if name.startswith("_")))
+        return (
+            "aten",
+            "varlen_attn",
+            "quantize_per",
+            "jagged",
+            "symm_mem",
+            *(name for name in _of_cuda() if name.startswith("_")),
+        )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for the first use of each operator."""
@@ -78,9 +88,9 @@ class UnservedOperator(Rule):
                     without=without_kernel(context.target),
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
-        for node, name in (*_of_quantized(context), *_of_jagged(context)):
+        for node, name in (*_of_quantized(context), *_of_jagged(context), *_of_symmetric(context)):
             if name not in seen and exemption_reason(context, node) is None and not is_guarded(context, node):
-                seen.add(name)  # kernels for quantised and jagged tensors are in no list
+                seen.add(name)  # kernels for these are in no list
                 message = say(
                     "`{name}` is an operator with a kernel of its own for CUDA; whether {target} has one is UNKNOWN",
                     name=name,
@@ -133,6 +143,13 @@ def _of_quantized(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
                 yield parent, parent.attr
             elif isinstance(parent, ast.Call) and last_name(parent.func) in _OF_QUANTIZED:
                 yield parent.func, last_name(parent.func)
+
+
+def _of_symmetric(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the collectives on symmetric memory."""
+    for reference in context.names.references("torch"):
+        if reference.name.startswith(_SYMMETRIC) and not reference.is_import:
+            yield reference.node, reference.name
 
 
 def _of_jagged(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:

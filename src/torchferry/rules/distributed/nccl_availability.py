@@ -19,9 +19,12 @@ from collections.abc import Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
+from torchferry.rules.distributed.nccl_internals import nccl_functions, unknown_elsewhere
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability, UnderRedirect
+from torchferry.rules.guarded import is_guarded
 from torchferry.rules.references import ReferenceRule, missing
 from torchferry.source.names import Reference
 
@@ -42,7 +45,7 @@ class NcclAvailability(ReferenceRule):
     EFFECT = Effect.WRONG
     UNDER_REDIRECT = UnderRedirect.NOTHING
     PORTABILITY = Portability.IN_PYTHON
-    WORDS = ("nccl_available", "ProcessGroupNCCL")
+    WORDS = ("nccl_available", "ProcessGroupNCCL", "_nccl_", "_get_backend", "_symmetric_memory")
     GROUPS = ("distributed",)
 
     def check_python(self, context: PythonContext) -> Iterator[Finding]:
@@ -51,6 +54,20 @@ class NcclAvailability(ReferenceRule):
             if reference.is_import and is_of_nccl(reference.name):
                 yield from self._import(context, reference)
         yield from super().check_python(context)
+        for node, name in nccl_functions(context):
+            if exemption_for(context, node) is None and not is_guarded(context, node):
+                row = context.target.api(name)._replace(status="missing", use="")
+                message = missing(context, name, row)
+                yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=Effect.RAISES)
+        for node, name, use in unknown_elsewhere(context):
+            if exemption_for(context, node) is None and not is_guarded(context, node):
+                message = say(
+                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
+                    found=name,
+                    target=context.target.title,
+                    use=use,
+                )
+                yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
     def _import(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:
         row = context.target.api(reference.name)

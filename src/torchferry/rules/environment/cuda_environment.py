@@ -22,6 +22,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.default_texts import defaults_of_option, parameter_default
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
+from torchferry.rules.environment.built_variable import built_variables
 from torchferry.rules.environment.variables import VARIABLE, VariableReplacement, replacement, replacement_of_any
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability
@@ -40,7 +41,10 @@ class CudaEnvironment(Rule):
     CODE = "ENV101"
     EFFECT = Effect.WRONG
     PORTABILITY = Portability.IN_PYTHON
-    WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
+    WORDS = (
+        *("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT"),
+        *('"CUDA"', "'CUDA'", '"NCCL"', "'NCCL'"),  # a name that is put together
+    )
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each string that is such a variable, and each keyword of `dict(os.environ, ...)`."""
@@ -52,6 +56,8 @@ class CudaEnvironment(Rule):
                 yield from self._string(context, node, node.value)
             elif assignment is not None and VARIABLE.match(assignment["name"]):
                 yield from self._assignment(context, node, assignment["name"], assignment["value"])
+        for whole, name in built_variables(context):
+            yield from self._built(context, whole, name)
         for name, keywords in context.file.keywords.items():
             if VARIABLE.match(name):
                 for keyword in keywords:
@@ -67,6 +73,17 @@ class CudaEnvironment(Rule):
         for finding in self._found(context, node, name, instead):
             # what is read of a variable that keeps its name is read under that name
             yield finding._replace(group=group or finding.group, needs=(name,) if given is None else finding.needs)
+
+    def _built(self, context: PythonContext, whole: ast.expr, name: str) -> Iterable[Finding]:
+        """Report a name that is put together; where the target has another, that is written in one piece."""
+        given = _given(context, whole)
+        instead = replacement_of_any(context.target, name, () if given is None else _texts_of(context, given))
+        if instead is None or exemption_for(context, whole) is not None:
+            return
+        span = context.file.span(whole)
+        edits = [Edit(*span, f'"{instead.use}"')] if instead.use and not context.target.module else []
+        grade = instead.grade if edits or not instead.use else Grade.MANUAL
+        yield self.finding(context, span, instead.message, grade, edits, effect=instead.effect)
 
     def _found(
         self, context: PythonContext, node: ast.Constant, name: str, instead: VariableReplacement
