@@ -26,6 +26,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.cuda_api.device_module import lacking_names
 from torchferry.rules.exemptions import exemption_for, exemption_of_reading
+from torchferry.rules.guarded import is_guarded
 from torchferry.rules.references import CUDA_NAMES, missing, part_edits, replaced, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
@@ -57,7 +58,7 @@ class CudaNamespace(Rule):
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
         for place, name, row in lacking_names(context):
-            if exemption_of_reading(context, place) is None:
+            if exemption_of_reading(context, place) is None and not is_guarded(context, place):
                 message = missing(context, name, row) if row.status == "missing" else replaced(context, name, row)
                 yield self.finding(context, context.file.span(place), message, Grade.MANUAL)
 

@@ -26,13 +26,15 @@ def lacking_names(context: PythonContext) -> Iterator[tuple[ast.AST, str, Row]]:
     """
     if not context.target.backend.NAMESPACE:
         return
-    known = {reference.node for reference in context.names.references("torch")}
+    renamed = {reference.node for reference in context.names.references("torch")}
     reported: set[ast.AST] = set()
     for part in _parts(context):
         for value in context.values.of(part).values:
+            if value.left_at is not None and not isinstance(part, ast.Call):
+                continue  # `torch.cuda` of another file: that one is rewritten there
             whole, names = _outermost(value.file, value.node)
             place = value.left_at or whole
-            if not names or whole in known or place in reported or _is_asked_for(value.file, names[0]):
+            if not names or whole in renamed or place in reported or _is_asked_for(value.file, names[0]):
                 continue
             row = context.target.api(name := ".".join((cuda.NAMESPACE, *names)))
             if row.status == "missing" or _has_other_name(context, names[0]):

@@ -156,7 +156,7 @@ def _of_jagged(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
     """Yield the attention of nested tensors of jagged layout on the card: it chooses among kernels of CUDA."""
     for name, call in calls_to(context):
         if name == _ATTENTION and call.args:
-            made = (part for value in values(context, call.args[0]) for part in ast.walk(value))
-            nested = (part for part in made if isinstance(part, ast.Call) and is_jagged(context, part))
+            parts = (part for value in values(context, call.args[0]) for part in ast.walk(value))
+            nested = (part for part in parts if isinstance(part, ast.Call) and is_jagged(context, part))
             if any(place_of(context, part) == CARD for part in nested):
                 yield call.func, name

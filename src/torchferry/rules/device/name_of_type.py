@@ -60,10 +60,10 @@ class NameOfType(Rule):
             whole = _whole(context, node)
             if whole is None or whole in reported:
                 continue
-            made = _made(context, whole)
-            if made is None:
+            built = _made(context, whole)
+            if built is None:
                 continue
-            own, name = (made.of(word) for word in (context.target.backend.DEVICE_TYPE, cuda.DEVICE_TYPE))
+            own, name = (built.of(word) for word in (context.target.backend.DEVICE_TYPE, cuda.DEVICE_TYPE))
             is_name = _NAME.match(name) is not None and _is_used_as_name(context, whole)
             is_there = _is_defined if is_name else _is_file
             reported.add(whole)
@@ -179,7 +179,11 @@ def _is_defined(context: PythonContext, name: str) -> bool:
 
 def _is_file(context: PythonContext, name: str) -> bool:
     """Whether a name that looks like that of a file is one of a file, or a folder, of the project."""
-    return context.project is not None and ("." in name or "/" in name) and context.project.has_file(name)
+    is_path = ("." in name or "/" in name) and name.strip("./") not in (
+        cuda.DEVICE_TYPE,
+        context.target.backend.DEVICE_TYPE,
+    )
+    return context.project is not None and is_path and context.project.has_file(name)
 
 
 def _is_written(context: PythonContext, whole: ast.expr) -> bool:

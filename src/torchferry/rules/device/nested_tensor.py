@@ -24,6 +24,9 @@ _OF_ALL = frozenset(
 
 _SHOWING = frozenset({"print", "repr", "str", "len", "type", "isinstance", "id"})
 
+_KEEPING = (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Expr, ast.Return, ast.FormattedValue)
+"""Where a tensor is kept under a name that is followed, shown, or left alone."""
+
 
 def failing_nested(
     context: PythonContext, called: Iterable[tuple[str, ast.Call]], registered: frozenset[str] | Unknown
@@ -79,4 +82,4 @@ def _is_served(context: PythonContext, tensor: ast.expr, served: frozenset[str])
         return parent.attr in served
     if isinstance(parent, ast.Call):
         return last_name(parent.func) in served | _SHOWING
-    return not isinstance(parent, (ast.BinOp, ast.UnaryOp, ast.Subscript, ast.AugAssign))
+    return isinstance(parent, _KEEPING)

@@ -27,7 +27,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.target_words import target_words
 from torchferry.rules.texts import is_text
 from torchferry.source.flow import TraceResult
-from torchferry.source.flow.containers import Question, questions
+from torchferry.source.flow.containers import KeyAsked, questions
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 from torchferry.source.names import assigned_value
@@ -174,7 +174,7 @@ def _pattern(context: PythonContext, node: ast.Constant, value: str) -> _Held | 
     place = 1 if name in _MATCHED_BY_NAME else 0
     if whole in call.args and call.args.index(whole) != place:
         return None
-    matched = [Question(context.devices, text) for text in texts]
+    matched = [KeyAsked(context.devices, text) for text in texts]
     if any(map(_holds, matched)):
         return _Held(_rewritten(context, node, value), any(map(_is_sure, matched)))
     is_open = not texts or any(isinstance(text, (ast.Name, ast.Attribute)) for text in texts)
@@ -223,7 +223,7 @@ def _may_be_device(context: PythonContext, node: ast.Constant) -> bool:
     return context.devices.trace(node).result is not TraceResult.NO
 
 
-def _spelt_by(question: Question) -> str:
+def _spelt_by(question: KeyAsked) -> str:
     """Return the method that wrote an expression in other letters, also where a variable holds it; empty for none."""
     values = _values(question)
     return next(
@@ -234,7 +234,7 @@ def _spelt_by(question: Question) -> str:
 # --- what a text is held against ---
 
 
-def _against(context: PythonContext, node: ast.expr) -> list[Question]:
+def _against(context: PythonContext, node: ast.expr) -> list[KeyAsked]:
     """Return the expressions that a text is compared with, also as an item or a key of what is asked for them."""
     child: ast.AST = node
     parent = context.file.parents.get(child)
@@ -242,21 +242,21 @@ def _against(context: PythonContext, node: ast.expr) -> list[Question]:
         child, parent = parent, context.file.parents.get(parent)
     if isinstance(parent, ast.Compare):
         sides = (parent.left, *parent.comparators)
-        return [Question(context.devices, side) for side in sides if side is not child]
+        return [KeyAsked(context.devices, side) for side in sides if side is not child]
     if isinstance(parent, ast.Dict) and child in parent.keys:
         return list(questions(context.devices, parent))
     if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and child in parent.args:
-        return [Question(context.devices, parent.func.value)] if parent.func.attr in _HOLDING else []
+        return [KeyAsked(context.devices, parent.func.value)] if parent.func.attr in _HOLDING else []
     if isinstance(parent, (ast.Assign, ast.AnnAssign)) and child is not node:
         return list(questions(context.devices, child))  # type: ignore[arg-type]
     return []
 
 
-def _holds(question: Question) -> bool:
+def _holds(question: KeyAsked) -> bool:
     return string_value(question.asked) is None and question.flow.values.holds(question.asked)
 
 
-def _is_sure(question: Question) -> bool:
+def _is_sure(question: KeyAsked) -> bool:
     """Whether an expression holds a device for certain: `x.device.type`, `str(device)`, a variable given one."""
     if not _holds(question):
         return False
@@ -266,14 +266,14 @@ def _is_sure(question: Question) -> bool:
     )
 
 
-def _values(question: Question) -> list[ast.expr]:
+def _values(question: KeyAsked) -> list[ast.expr]:
     """Return an expression and, of a variable, what is assigned to it."""
     flow, asked = question
     bindings = flow.names.bindings(asked) if isinstance(asked, ast.Name) else ()
     return [asked, *(value for each in bindings if (value := assigned_value(flow.file, each)) is not None)]
 
 
-def _is_name_of_card(question: Question) -> bool:
+def _is_name_of_card(question: KeyAsked) -> bool:
     """Whether an expression is what a card is called, and no device: `torch.cuda.get_device_name().upper()`."""
     parts = (part for value in _values(question) for part in ast.walk(value))
     names = (
@@ -282,5 +282,5 @@ def _is_name_of_card(question: Question) -> bool:
     return any(isinstance(part, ast.Call) and last_name(part) == "get_device_name" for part in names)
 
 
-def _values_of(question: Question, name: ast.Name) -> list[ast.expr]:
+def _values_of(question: KeyAsked, name: ast.Name) -> list[ast.expr]:
     return _values(question._replace(asked=name))

@@ -26,7 +26,7 @@ def nccl_functions(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
     """Yield the uses of private functions of torch that say in their names that they are NCCL's."""
     for reference in context.names.references("torch"):
         last = reference.name.rpartition(".")[2]
-        if reference.is_import or not reference.name.startswith(_MODULES) or "nccl" not in last.lower():
+        if reference.is_import or not reference.name.startswith(_MODULES) or "nccl" not in last:
             continue
         if last.startswith("_") and not cuda.api_group(reference.name):
             yield reference.node, reference.name

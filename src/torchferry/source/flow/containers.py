@@ -103,14 +103,14 @@ def key_asked(flow: Tracer, container: ast.expr) -> ast.expr | None:
     return parent.left if is_sought and parent.comparators == [container] else None  # type: ignore[union-attr]
 
 
-class Question(NamedTuple):
+class KeyAsked(NamedTuple):
     """What a container is asked for, and the tracer of the file that asks."""
 
     flow: Tracer
     asked: ast.expr
 
 
-def questions(flow: Tracer, container: ast.expr) -> Iterator[Question]:
+def questions(flow: Tracer, container: ast.expr) -> Iterator[KeyAsked]:
     """Yield what a container is asked for: right there, by the variable that holds it, and by those who import that."""
     places = [(flow, container)]
     statement = flow.file.parents.get(container)
@@ -119,7 +119,7 @@ def questions(flow: Tracer, container: ast.expr) -> Iterator[Question]:
     for inner, place in (*places, *(_uses(flow, variable) if isinstance(variable, ast.Name) else ())):
         asked = key_asked(inner, place)
         if asked is not None:
-            yield Question(inner, asked)
+            yield KeyAsked(inner, asked)
 
 
 def asked_for(flow: Tracer, container: ast.expr) -> Trace | None:
