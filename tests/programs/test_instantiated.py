@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import Files, small
+from tests.programs.small import Files, judged, small
+from tests.programs.test_conditions import need
 
 LOADER = (
     "import importlib\ndef make(config):\n    module, name = config['target'].rsplit('.', 1)\n"
@@ -162,3 +163,127 @@ def test_a_configuration_in_python(tmp_path: Path) -> None:
     edge = found["models/net.py"]
     assert edge is not None
     assert (edge.importer, edge.line, edge.chosen) == ("configs/a/b.py", 2, False)
+
+
+MAIN = (
+    "import hydra\nimport torch\n@hydra.main(config_path='.', config_name='config', version_base=None)\n"
+    "def main(cfg):\n    {}\nmain()\n"
+)
+OWN = "class Net:\n    def __init__(self):\n        import cupy\nclass Small:\n    pass\n"
+CALLED = "class Net:\n    def __call__(self):\n        import cupy\n"
+MODEL = "model:\n  _target_: nets.Net\n"
+LOCATES = (
+    "import importlib\nimport torch\nfrom omegaconf import OmegaConf\ndef of(path):\n"
+    "    module, name = path.rsplit('.', 1)\n    return getattr(importlib.import_module(module), name)\n"
+    "cfg = OmegaConf.load('config.yaml')\nof(cfg['model']['target'])()\n"
+)
+CLI = "import torch\nfrom lightning.pytorch.cli import LightningCLI\nLightningCLI()\n"
+READS = "import torch\nimport yaml\nwith open('config.yaml') as file:\n    cfg = yaml.{}\n"
+ASKED = (
+    "import sys\nimport torch\nfrom hydra.utils import instantiate\nfrom omegaconf import OmegaConf\n"
+    "print(instantiate(OmegaConf.load(sys.argv[1]).model))\n"
+)
+EACH = MAIN.format("for part in cfg.parts.values():\n        hydra.utils.instantiate(part)")
+
+
+def hydra(call: str, config: str = MODEL, nets: str = OWN) -> Files:
+    """Return a program of hydra that does something with its settings."""
+    return {"train.py": MAIN.format(call), "config.yaml": config, "nets.py": nets}
+
+
+def groups(chosen: str) -> Files:
+    """Return a program of hydra that chooses one of two models."""
+    return {
+        **hydra("hydra.utils.instantiate(cfg.model)", f"defaults:\n  - model: {chosen}\n  - _self_\n"),
+        "model/net.yaml": "_target_: nets.Net\n",
+        "model/small.yaml": "_target_: nets.Small\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        # the project's own classes
+        (hydra("hydra.utils.instantiate(cfg.model)"), "ALWAYS"),
+        (hydra("hydra.utils.instantiate(cfg['model'])"), "ALWAYS"),
+        (hydra("hydra.utils.instantiate(cfg)"), "ALWAYS"),
+        (hydra("hydra.utils.instantiate(cfg.model)()", nets=CALLED), "ALWAYS"),
+        (hydra("hydra.utils.instantiate(cfg.model)", "model:\n  _target_: nets.Small\n"), "NEVER"),
+        (hydra("hydra.utils.instantiate(cfg.data)", "data:\n  _target_: nets.Small\n" + MODEL), "NEVER"),
+        (hydra("hydra.utils.instantiate(cfg.model)", "model:\n  _target_: x.Y\n  net:\n    _target_: nets.Net\n"),
+         "ALWAYS"),
+        (hydra("print(cfg.model)"), "NEVER"),
+        (hydra("hydra.utils.get_class(cfg.kind)()", "kind: nets.Net\n"), "ALWAYS"),
+        (groups("net"), "ALWAYS"),
+        (groups("small"), "NEVER"),
+        ({**hydra("", "parts:\n  a:\n    _target_: nets.Net\n"), "train.py": EACH}, "ALWAYS"),
+        ({**hydra("", MODEL), "train.py": EACH}, "NEVER"),
+        ({"train.py": LOCATES, "config.yaml": "model:\n  target: nets.Net\n", "nets.py": OWN}, "ALWAYS"),
+        ({"train.py": LOCATES, "config.yaml": "model:\n  target: nets.Small\n", "nets.py": OWN}, "NEVER"),
+        ({"train.py": CLI, "config.yaml": "model:\n  class_path: nets.Net\n", "nets.py": OWN,
+          "run.sh": "python train.py fit --config config.yaml\n"}, "ALWAYS"),
+        ({"train.py": CLI, "config.yaml": "model:\n  class_path: nets.Net\n", "nets.py": OWN}, "CHOSEN"),
+        ({"train.py": READS.format("unsafe_load(file)"), "config.yaml": "net: !!python/object/apply:nets.Net []\n",
+          "nets.py": OWN}, "ALWAYS"),
+        ({"train.py": READS.format("safe_load(file)"), "config.yaml": "net: !!python/object/apply:nets.Net []\n",
+          "nets.py": OWN}, "NEVER"),
+        ({"train.py": ASKED, "a.yaml": MODEL, "nets.py": OWN}, "CHOSEN"),
+        ({"train.py": ASKED, "a.yaml": MODEL, "nets.py": OWN, "run.sh": "python train.py a.yaml\n"}, "ALWAYS"),
+        ({"train.py": "import torch\nfrom hydra.utils import instantiate\ninstantiate({'_target_': 'nets.Net'})\n",
+          "nets.py": OWN}, "ALWAYS"),
+        ({"train.py": "import torch\nfrom hydra.utils import instantiate\ninstantiate({'_target_': 'nets.Net'})\n",
+          "nets.py": "import cupy\nclass Net:\n    pass\n"}, "ALWAYS"),
+        ({"train.py": "import torch\nfrom hydra.utils import instantiate\ninstantiate({'_target_': 'nets.Small'})\n",
+          "nets.py": OWN}, "NEVER"),
+        # packages of others
+        (hydra("hydra.utils.instantiate(cfg.model)", "model:\n  _target_: cupy.ndarray\n"), "ALWAYS"),
+        (hydra("hydra.utils.instantiate(cfg.data)", "model:\n  _target_: cupy.ndarray\ndata:\n  x: 1\n"), "NEVER"),
+        (hydra("hydra.utils.instantiate(cfg.model)", "model:\n  _target_: torch.nn.Linear\n"), "NEVER"),
+        ({"train.py": ASKED, "a.yaml": "model:\n  _target_: cupy.ndarray\n"}, "CHOSEN"),
+        ({"train.py": CLI, "config.yaml": "model:\n  class_path: cupy.ndarray\n",
+          "run.sh": "python train.py fit --config config.yaml\n"}, "ALWAYS"),
+    ],
+)  # fmt: skip
+def test_what_settings_have_made(files: Files, wanted: str, tmp_path: Path) -> None:
+    program = judged(tmp_path, files)["train.py"]
+    assert " ".join(need(program)).strip() == wanted
+
+
+PLUGINS = (
+    "from importlib.metadata import entry_points\nimport torch\nfor point in entry_points({}):\n    point.load()()\n"
+)
+DECLARED = (
+    "[project]\nname = 'lab'\n[project.entry-points.'lab.nets']\nfast = 'lab.nets:fast'\n"
+    "slow = 'lab.nets:slow [extra]'\n[project.entry-points.other]\nslow = 'lab.nets:slow'\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("group='lab.nets', name='fast'", "ALWAYS"),
+        ("group='lab.nets', name='slow'", "NEVER"),
+        ("group='lab.nets'", "CHOSEN"),
+        ("group='other'", "NEVER"),
+        ("", "CHOSEN"),
+    ],
+)
+def test_what_the_projects_metadata_name(asked: str, wanted: str, tmp_path: Path) -> None:
+    nets = "def fast():\n    import cupy\ndef slow():\n    pass\n"
+    files = {"train.py": PLUGINS.format(asked), "pyproject.toml": DECLARED, "lab/__init__.py": "", "lab/nets.py": nets}
+    program = judged(tmp_path, files)["train.py"]
+    assert " ".join(need(program)).strip() == wanted
+
+
+def test_another_build_that_settings_ask_for(tmp_path: Path) -> None:
+    files = hydra("hydra.utils.instantiate(cfg.opt, [])", "opt:\n  _target_: apex.optimizers.FusedAdam\n")
+    program = judged(tmp_path, files)["train.py"]
+    assert [build.what for build in program.builds] == ["Ascend/apex"]
+    assert [step.path for step in program.builds[0].way.steps][-1] == "config.yaml"
+
+
+def test_a_decision_in_a_class_that_settings_name_is_the_programs(tmp_path: Path) -> None:
+    asked = "torch.cuda.get_device_capability() > (8, 0)"
+    asks = f"import torch\nclass Net:\n    def __init__(self):\n        self.x = {asked}\n"
+    program = judged(tmp_path, hydra("hydra.utils.instantiate(cfg.model)", nets=asks))["train.py"]
+    assert [place.path for place in program.decisions] == ["nets.py"]

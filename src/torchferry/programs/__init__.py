@@ -8,6 +8,7 @@ What each reaches
     modules         which file imports which, with the place
     computed        what a module name that is computed may be
     instantiated    classes that settings files name
+    made_objects    the calls that make objects of what settings name; plugin_points: what own metadata name
     uses            where functions and classes are used; use_kinds: the records of that; use_syntax: what a use is
     method_names    the names under which objects have a method
     lineage         what classes are derived from, and which of them an object asks for a method
@@ -40,12 +41,13 @@ What it needs, and the verdict
     lacks           what each file needs that the target does not have
     demands         where a program ends for lack of something whose import is attempted
     obstacles       what stops a program, with the way to it
+    settings_needs  what settings need that it does not have
     installed_needs what packages show as they are installed
     carriers        what a program computes with and nobody has read
     unknown         what a program reaches of which nothing is known; absent: imports that lead to what was not read
     unlooked        what of the project was not looked at
     fixes           the fixes that a program reaches
-    judging         the verdict of each program
+    judging         the verdict of each program; told_order: in which order it is told
     blocking        which findings block, by what the programs come to
     settled         a verdict and what was seen in a run, put together
     model           the records of all these

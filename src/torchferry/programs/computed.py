@@ -60,14 +60,14 @@ class Computed(NamedTuple):
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
     """Yield the calls that import what a text names: a module, or an object together with its module."""
     yield from import_calls(file)
-    for name, functions in _LOCATORS.items():
+    for name, functions in LOCATORS.items():
         for call in file.calls_by_name(name):
             if names.qualified(call.func) in functions:
                 yield call
 
 
 _HYDRA = ("get_class", "get_method", "get_object", "get_static_method")
-_LOCATORS: dict[str, frozenset[str]] = {
+LOCATORS: dict[str, frozenset[str]] = {
     "locate": frozenset({"pydoc.locate"}),
     "resolve_name": frozenset({"pkgutil.resolve_name"}),
     **{name: frozenset({f"hydra.utils.{name}"}) for name in _HYDRA},
@@ -100,7 +100,7 @@ class ComputedNames:
         file, names = loaded
         for call in calls_importing(file, names):
             computed = self._of_call(file, names, call)
-            if last_name(call.func) in _LOCATORS:
+            if last_name(call.func) in LOCATORS:
                 computed = computed._replace(names=tuple(self._module_of(name, path) for name in computed.names))
             yield computed
         for call in local_hub_calls(file, names):

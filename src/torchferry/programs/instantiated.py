@@ -15,6 +15,7 @@ from pathlib import Path
 
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.record import NamedTuple
+from torchferry.rules.library.named_in_settings import names_in_tags
 
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
@@ -39,7 +40,10 @@ LIBRARIES = frozenset(
 
 _MAKERS = ("instantiate(", "get_class(", "get_object(", "CLI(")
 _OVERRIDE = re.compile(r"[\"'][+~]{0,2}[\w.@/]*\b_target_=((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)[\"']")
+_SAID = re.compile(r"(?:[\"']_target_[\"'][ \t]*:|\b_target_[ \t]*=)[ \t]*[\"']((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)[\"']")
 _MAKES = re.compile(r"\b(?:instantiate|get_class|get_object|LightningCLI|CLI)\(")
+
+_READS_TAGS = re.compile(r"\b(?:unsafe_load|load)(?:_all)?\((?![^()\n]{0,200}(?:Safe|Base|Full)Loader)")
 
 _BUILDS = re.compile(
     r"\b(?:Runner\.from_cfg|(?:RUNNERS|MODELS|DATASETS|DETECTORS|SEGMENTORS)\.build|init_(?:detector|model|segmentor)"
@@ -100,6 +104,11 @@ class SettingsFiles:
                 if name not in seen:
                     seen.add(name)
                     yield name
+
+    def tagged(self) -> Iterator[str]:
+        """Yield the names by which tags of PyYAML call what Python has, in all settings files."""
+        for path in sorted(self.paths):
+            yield from (tag[1] for tag in names_in_tags(self.text(path)))
 
     def of_program(self, path: str, text: str, arguments: Iterable[str]) -> tuple[str, ...]:
         """Return the settings files that a program is started with, or that it names itself.
@@ -290,6 +299,18 @@ def overridden_in(text: str) -> Iterator[tuple[str, int]]:
     """
     for found in _OVERRIDE.finditer(text) if "_target_=" in text else ():
         yield found[1], text.count("\n", 0, found.start()) + 1
+
+
+def said_in(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the classes that a file names in settings of its own, with the line of each: `{"_target_": "nets.Net"}`."""
+    for found in _SAID.finditer(text) if "_target_" in text else ():
+        yield found[1], text.count("\n", 0, found.start()) + 1
+
+
+def tags_read_in(text: str) -> int:
+    """Return the line on which a file reads YAML whose tags may make objects of classes, or 0."""
+    found = _READS_TAGS.search(text)
+    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
 
 
 def built_in(text: str) -> int:

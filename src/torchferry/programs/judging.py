@@ -43,10 +43,12 @@ from torchferry.programs.noting import Noted
 from torchferry.programs.obstacles import Obstacles
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach
+from torchferry.programs.settings_needs import SettingsNeeds
 from torchferry.programs.sharing import SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.switches import Switchboard
+from torchferry.programs.told_order import in_order
 from torchferry.programs.unknown import UnreadParts
 from torchferry.programs.use_syntax import derived_class
 from torchferry.programs.uses import Uses
@@ -193,6 +195,7 @@ class _Judge:
         kernels = [item.path for item in self.examined if item.kind is Kind.KERNEL]
         self.lacks = Lacks(project, self.sources, self.modules, target, installed, kernels, self._findings)
         self.obstacles = Obstacles(self.sources, self.lacks, Demands(self.sources, self.modules, self.lacks, target))
+        self.settings_needs = SettingsNeeds(self.uses, self._findings)
         self.surroundings = Surroundings(self.sources, self.modules, self.lacks.lines)
         self.fixes = Fixes(self.sources, self.leads, self.surroundings)
         built = frozenset(self.lacks.compiled) | project.extensions
@@ -302,9 +305,14 @@ class _Judge:
         by_command = (each for each in (self.obstacles.of(reach, lack) for lack in enabled) if each is not None)
         for obstacle in (*self.obstacles.within(reach), *by_command):
             (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
-        installs = [*self._builds(reach, closure)]
-        builds = tuple(_sorted([build for build in installs if build.way.may_be_taken]))
-        doubts = _sorted([*self._package_doubts(reach, closure)])
+        needs = [*self.settings_needs.of(reach)]
+        told = {need.finding.location for need in needs}
+        named = [(need.finding, need.obstacle) for need in needs if need.obstacle is not None]
+        for obstacle in (obstacle for finding, obstacle in named if finding.lacks):
+            (blockers if obstacle.way.need is Need.ALWAYS else optional).append(obstacle)
+        installs = [*self._builds(reach, closure), *(obstacle for finding, obstacle in named if not finding.lacks)]
+        builds = tuple(in_order([build for build in installs if build.way.may_be_taken]))
+        doubts = in_order([*self._package_doubts(reach, closure)])
         spared: list[Finding] = []
         without_torch = not self.unknown.may_use_torch(closure)
         own = [*self._decisions(reach, closure, without_torch, spared)]
@@ -334,7 +342,7 @@ class _Judge:
         with_settings = self._settings_of(program)
         for finding in (finding for path in with_settings for finding in self._findings(path)):
             if _asks_a_person(finding):
-                decisions = (*decisions, finding.location)
+                decisions = decisions if finding.location in told else (*decisions, finding.location)
             elif _is_fix(finding):
                 fixes |= {self.fixes.of(finding).number}
         for way, inner in self._started_by(reach, running):
@@ -348,13 +356,13 @@ class _Judge:
                 if inner.verdict is Verdict.NOT_JUDGED:
                     unread += tuple(item._replace(chain=(*way.steps, *item.chain)) for item in inner.unread)
         self._fixed[program] = fixes
-        blockers, optional = _sorted(blockers), _sorted(optional)
+        blockers, optional = in_order(blockers), in_order(optional)
         optional = [item for item in optional if item.what not in {blocker.what for blocker in blockers}]
         alternatives = [
-            *(build for build in _sorted(installs) if build.way.need is Need.OPTION),
+            *(build for build in in_order(installs) if build.way.need is Need.OPTION),
             *self._behind_options(reach, spared),
             *self._alternatives(program, with_settings),
-            *_sorted(behind),
+            *in_order(behind),
         ]
         if blockers:
             verdict = Verdict.BLOCKED
@@ -554,28 +562,3 @@ def _started(program: Program, starts: Mapping[str, Start]) -> Program:
     """Return a program with the command that the user gives in front of those that were found."""
     own = starts.get(program.name if program.form is Form.CONSOLE else program.path)
     return program if own is None else program._replace(starts=(own, *program.starts))
-
-
-def _sorted(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
-    """Return obstacles, one for each thing, the surest way first, then the shortest.
-
-    Of several imports that are run in any case, the one is told at which the program stops first.
-    """
-    best: dict[str, Obstacle] = {}
-    for obstacle in obstacles:
-        known = best.get(obstacle.what)
-        if known is None or _is_told_first(obstacle.way, known.way):
-            best[obstacle.what] = obstacle
-    return sorted(best.values(), key=lambda item: (item.way.need, len(item.way.steps), item.what))
-
-
-def _is_told_first(way: Way, other: Way) -> bool:
-    """Whether a way is told rather than another one: as the surer, the import that is run first, or the shorter one."""
-    if way.need is other.need is Need.ALWAYS and way.steps and other.steps and _imports(way) and _imports(other):
-        return (way.steps[0].line, len(way.steps)) < (other.steps[0].line, len(other.steps))
-    return (way.need, len(way.steps)) < (other.need, len(other.steps))
-
-
-def _imports(way: Way) -> bool:
-    """Whether a way leads through imports alone, which are run in the order in which they stand."""
-    return all(step.text.startswith(("import ", "from ")) for step in way.steps)

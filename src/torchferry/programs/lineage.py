@@ -11,7 +11,7 @@ from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _MOST_BASES = 50
@@ -218,6 +218,17 @@ class Lineage:
         for path in self.sources.words.as_base(owner.name):
             related.update(said.name for said in self._classes_in(path) if owner.name in said.bases)
         return related
+
+    def of_variable(self, file: PythonFile, names: Names, variable: ast.Name) -> set[str]:
+        """Return the project's classes of which a variable is an object, where each of its values is one; else none."""
+        made = set()
+        for binding in names.reaching_bindings(variable):
+            value = assigned_value(file, binding)
+            name = self.class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
+            if not name:
+                return set()
+            made.add(name)
+        return made
 
     def class_meant(self, name: str) -> str:
         """Return the project's class that a name stands for, by itself or by `Name = Class`; empty where it is none."""

@@ -9,6 +9,7 @@ import sys
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
@@ -22,7 +23,10 @@ from torchferry.programs.instantiated import (
     loaded_in,
     made_in,
     overridden_in,
+    said_in,
+    tags_read_in,
 )
+from torchferry.programs.plugin_points import LOADING, PluginPoint, plugin_calls, plugin_points
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
@@ -104,6 +108,8 @@ class Modules:
         self.imports: dict[str, tuple[Import, ...]] = {}
         self._dynamic: set[str] = set()
         self._makers: set[str] = set()
+        self._taggers: set[str] = set()
+        self._pluggable: set[str] = set()
         self._plain: set[str] = set()
         self._loaders: dict[str, list[Edge]] = {}
         self._builders: dict[str, list[Edge]] = {}
@@ -123,7 +129,11 @@ class Modules:
                 self._dynamic.add(outline.path)
             if not LIBRARIES.isdisjoint(outline.packages):
                 self._makers.add(outline.path)
-            elif not outline.imports:
+            if "yaml" in outline.packages:
+                self._taggers.add(outline.path)
+            if not LOADING.isdisjoint(outline.packages):
+                self._pluggable.add(outline.path)
+            if not outline.imports:
                 self._plain.add(outline.path)
 
     def _add(self, importer: str, imported: Import) -> None:
@@ -250,10 +260,16 @@ class Modules:
             line = made_in(self._text(path))
             if line:
                 self._loads(path, line, indented=False)
-                for name, at in overridden_in(self._text(path)):
-                    for file in self._named([name]):
-                        if file != path:
-                            self._connect(Edge(path, file, at, indented=True, chosen=True))
+                self._names_classes(path, overridden_in(self._text(path)), chosen=True)
+            self._names_classes(path, said_in(self._text(path)), chosen=False)
+        if path in self._taggers:
+            self._taggers.discard(path)
+            line = tags_read_in(self._text(path))
+            self._names_classes(path, ((name, line) for name in self.settings.tagged() if line), chosen=True)
+        if path in self._pluggable:
+            self._pluggable.discard(path)
+            if "entry_points(" in self._text(path) and self.plugins:
+                self._load_plugins(path)
         if path in self._plain:
             self._plain.discard(path)
             self._follow_configuration(path)
@@ -270,6 +286,29 @@ class Modules:
                 continue
             if not all(followed) or len(known) < len(computed.names):
                 self.unfollowed.setdefault(path, []).append(Unfollowed(path, computed.line, computed.text))
+
+    def _names_classes(self, path: str, named: Iterable[tuple[str, int]], *, chosen: bool) -> None:
+        """Add the modules of classes that a file names by texts, each with the line."""
+        for name, line in named:
+            for file in self._named([name]):
+                if file != path:
+                    self._connect(Edge(path, file, line, indented=True, chosen=chosen))
+
+    @cached_property
+    def plugins(self) -> tuple[PluginPoint, ...]:
+        """The entry points of the project's own metadata."""
+        return plugin_points(self.project.root)
+
+    def _load_plugins(self, path: str) -> None:
+        """Add the modules that a file loads by the entry points of the project's own metadata."""
+        loaded = self.project.file(path)
+        for call in plugin_calls(*loaded) if loaded is not None else ():
+            chosen = not call.is_sure(self.plugins)
+            for file in (
+                file for point in self.plugins if call.may_give(point) for file in self.files_of(point.module, path)
+            ):
+                if file != path:
+                    self._connect(Edge(path, file, call.node.lineno, indented=True, chosen=chosen))
 
     def _loads(self, path: str, line: int, *, indented: bool) -> bool:
         """Remember that a file makes objects of what settings name; say whether they name anything of the project."""

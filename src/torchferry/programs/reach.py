@@ -85,6 +85,8 @@ class Reach:
         self._nested = 0  # searches from files that are under way
         """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
+        self.settings = frozenset(conditions.facts.settings())
+        """The settings files that the program is started with, or names itself, where that is known."""
 
     def way(
         self,
@@ -465,10 +467,14 @@ class Reach:
             return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked, others, made, beside in self.uses.of(file, names, unit):
+        for place, use_need, choice, option, asked, others, made, beside, settings in self.uses.of(file, names, unit):
             if place.path not in closure or (made and not any(path in closure for path in made)):
                 continue
+            if settings and not self._may_read(settings):
+                continue
             said = need_of(option, others, use_need, program) if option else use_need
+            if settings and asked is None and settings in self.settings:
+                said, choice = Need.ALWAYS, ""
             need = max(least, said)
             carried = tests if asked is None else (*tests, Test(place.path, asked, True))
             carried = (*carried, *(Test(*each) for each in beside)) if beside else carried
@@ -485,6 +491,10 @@ class Reach:
                 (*given, *self.surroundings.given_at(place.path, place.node, file, unit)) if carried else given,
                 passed,
             )
+
+    def _may_read(self, settings: str) -> bool:
+        """Whether the program may be started with a settings file: of those of which it is known, it must be one."""
+        return not self.settings or settings in self.settings
 
     def _as_defined(
         self, arrival: Arrival, file: PythonFile, names: Names, definitions: Iterable[Definition]

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.programs.computed import calls_importing
+from torchferry.programs.made_objects import naming
 from torchferry.programs.words import Words
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
@@ -143,7 +144,8 @@ class Sources:
         statement = import_at(loaded[0], line)
         if statement is not None:
             return statement
-        return next((call for call in calls_importing(*loaded) if call.lineno == line), None)
+        calls = (call for call in calls_importing(*loaded) if call.lineno == line)
+        return next(calls, None) or next((node for node in naming(*loaded) if node.lineno == line), None)
 
     def text(self, path: str) -> str:
         """Return the text of a file as Python sees it; empty when it cannot be read."""
@@ -173,6 +175,9 @@ class Sources:
 
 def current(file: PythonFile, node: _Node) -> _Node:
     """Return a node of a file that was parsed before, as the file has it now: parsed files are not kept for ever."""
+    if isinstance(node, ast.Subscript) and not hasattr(node, "lineno"):  # made of a part of the file: see `_made_again`
+        of = current(file, node.value)
+        return node if of is node.value else cast(_Node, ast.Subscript(of, node.slice, node.ctx))
     if node in file.parents or node is file.tree or not hasattr(node, "lineno"):
         return node
     try:

@@ -22,7 +22,8 @@ class Use(NamedTuple):
 
     `test` is the condition that a look-up in a table asks for it, and `beside` are conditions in other places, with
     their files and the values that they must have; of `others` one must be said. Of `made`, where there are any, one
-    must be a file of the program: those that make objects of the classes that mean it.
+    must be a file of the program: those that make objects of the classes that mean it. Where `settings` names a file,
+    that says it, so that a program which reads others does not mean it.
     """
 
     place: Place
@@ -33,3 +34,4 @@ class Use(NamedTuple):
     others: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
     beside: tuple[tuple[str, ast.expr, bool], ...] = ()
+    settings: str = ""

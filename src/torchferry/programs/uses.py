@@ -24,6 +24,7 @@ from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, 
 from torchferry.programs.method_names import MethodName, gives_a_name, names_of_method, uses_in_body
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
+from torchferry.programs.settings_uses import SettingsUses
 from torchferry.programs.sources import Sources
 from torchferry.programs.subcommands import subcommand
 from torchferry.programs.switches import commands_of_class
@@ -57,7 +58,7 @@ from torchferry.programs.use_syntax import (
 from torchferry.programs.written_ends import written_ends
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names, assigned_value
+from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_run_when_started
 
@@ -120,6 +121,7 @@ class Uses:
         self._said: dict[str, Said] = dict(said or {})
         self.lineage = Lineage(sources, modules, lambda path: self._said_in(path).classes)
         self._registries = ClassRegistries(sources, self.lineage, self.of_binding)
+        self.settings = SettingsUses(sources, modules, self._counts, self._passes_on)
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> list[Use]:
         """Return where a function or class is spoken of, in any file of the project."""
@@ -171,6 +173,7 @@ class Uses:
         by_decorators = [*self._uses_unnamed(file, names, unit)]
         if is_part_of_field(names, owner, unit):
             by_decorators += self._uses_of_name(file, names, owner, set())
+        by_decorators += self.settings.named(file, owner.name, name)
         called = called or bool(by_decorators)
         yield from by_decorators
         for path in self.sources.words.holding("Fire") if not name.startswith("_") else ():
@@ -381,24 +384,13 @@ class Uses:
             origin = names.origin(value)
             if origin is not None:  # a module, or a class that was imported
                 return origin.rpartition(".")[2] in related
-            made = self._classes_of(file, names, value)
+            made = self.lineage.of_variable(file, names, value)
             if made and not any(bases is None or owner in bases for bases in map(self.lineage.with_bases, made)):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
         qualified = names.qualified(attribute)
         return qualified is None or any(part in related for part in qualified.split("."))
-
-    def _classes_of(self, file: PythonFile, names: Names, variable: ast.Name) -> set[str]:
-        """Return the project's classes of which a variable is an object, where each of its values is one; else none."""
-        made = set()
-        for binding in names.reaching_bindings(variable):
-            value = assigned_value(file, binding)
-            name = self.lineage.class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
-            if not name:
-                return set()
-            made.add(name)
-        return made
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]
@@ -425,6 +417,8 @@ class Uses:
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if top:
             yield from self._uses_of_registered(file, names, unit)
+            yield from self.settings.named(file, name)
+            yield from self.settings.loaded_as_plugin(file, name)
         registered = any("register" in last_name(node).lower() or is_registering(node) for node in unit.decorator_list)
         paths = self._speaking_of(name, file.path) if top else [file.path]
         for path in paths:

@@ -1,0 +1,85 @@
+"""Where functions and classes are used by what settings name, and by entry points of the project's own metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from torchferry.programs import made_objects, plugin_points
+from torchferry.programs.made_objects import Making, SettingsNames, makings
+from torchferry.programs.model import Need
+from torchferry.programs.modules import Modules
+from torchferry.programs.sources import Sources
+from torchferry.programs.use_kinds import Place, Use
+from torchferry.source.python import PythonFile
+
+
+class SettingsUses:
+    """Finds where objects are made of classes that settings name.
+
+    Args:
+        sources: The project's files.
+        modules: Its imports.
+        counts: Whether a file may be one of a program.
+        passes_on: Whether a file takes a name from another one, or from one that passes it on.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        modules: Modules,
+        counts: Callable[[str], bool],
+        passes_on: Callable[[str, str, str], bool],
+    ) -> None:
+        self.sources = sources
+        self.modules = modules
+        self._counts = counts
+        self._passes_on = passes_on
+        self._named = SettingsNames(modules.settings)
+        self._makings: tuple[tuple[str, Making], ...] | None = None
+
+    def named(self, file: PythonFile, name: str, method: str = "") -> Iterator[Use]:
+        """Yield where an object is made of a class, or a function called, since settings name it."""
+        for named in self._named.ending_with(method or name) if self._making_paths else ():
+            whole, _, last = named.name.rpartition(".")
+            module, _, owner = whole.rpartition(".") if method else (whole, "", last)
+            if (owner, last) != (name, method or name):
+                continue
+            path = self.modules.find(module, "") if module else None
+            if path is None or not (path == file.path or self._passes_on(path, name, file.path)):
+                continue
+            choice = f"{named.name} ({named.path}:{named.line})"
+            for maker, making in self.makings():
+                for test in making.tests(named):
+                    need = Need.ALWAYS if test is not None else Need.CHOSEN
+                    yield Use(Place(maker, making.node), need, "" if test else choice, test=test, settings=named.path)
+
+    def loaded_as_plugin(self, file: PythonFile, name: str) -> Iterator[Use]:
+        """Yield where a function or class is loaded by an entry point of the project's own metadata."""
+        points = tuple(point for point in self.modules.plugins if point.member == name)
+        points = tuple(point for point in points if self.modules.find(point.module, "") == file.path)
+        for path in sorted(self.sources.words.holding_any(plugin_points.WORDS)) if points else ():
+            loaded = self.sources.file(path)
+            for call in plugin_points.plugin_calls(*loaded) if loaded is not None else ():
+                if any(map(call.may_give, points)):
+                    is_sure = call.is_sure(self.modules.plugins)
+                    choice = "" if is_sure else f"{name} ({path}:{call.node.lineno})"
+                    yield Use(Place(path, call.node), Need.ALWAYS if is_sure else Need.CHOSEN, choice)
+
+    @cached_property
+    def _making_paths(self) -> tuple[str, ...]:
+        """The files that may make objects of what settings name, judged by their words and imports."""
+        holding = self.sources.words.holding_any
+        making = {path for path in holding(made_objects.WORDS) if self._imports_any(path, made_objects.LIBRARIES)}
+        return tuple(sorted(path for path in making | holding(made_objects.IMPORTS_BY_NAME) if self._counts(path)))
+
+    def _imports_any(self, path: str, packages: frozenset[str]) -> bool:
+        imports = self.modules.imports.get(path, ())
+        return any(imported.module.partition(".")[0] in packages for imported in imports)
+
+    def makings(self) -> tuple[tuple[str, Making], ...]:
+        """Return the calls that make objects of what settings name, each with its file."""
+        if self._makings is None:
+            loaded = ((path, self.sources.file(path)) for path in self._making_paths)
+            self._makings = tuple((path, each) for path, file in loaded if file is not None for each in makings(*file))
+        return self._makings
