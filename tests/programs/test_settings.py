@@ -53,3 +53,23 @@ def test_settings_that_a_command_names(files: Files, verdict: Verdict, tmp_path:
     text = "import sys\nimport torch\nimport yaml\nprint(yaml.safe_load(open(sys.argv[2]))['device'])\n"
     settings = {"a.yaml": "device: cuda\n", "b.yaml": "device: cpu\n"}
     assert judged(tmp_path, {"train.py": text, **settings, **files})["train.py"].verdict is verdict
+
+
+READS = (
+    "import torch\nimport configparser\nconfig = configparser.ConfigParser()\nconfig.read('{}')\n"
+    "print(torch.ones(2, device=config['train']['device']))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("named", "files", "fixes"),
+    [
+        ("settings.ini", {"settings.ini": "[train]\ndevice = cuda\n"}, 1),
+        ("settings.ini", {"settings.ini": "[train]\ndevice = cpu\n"}, 0),
+        ("other.cfg", {"settings.ini": "[train]\ndevice = cuda\n", "other.cfg": "[train]\ndevice = cpu\n"}, 0),
+        ("given", {"base.cfg": "[train]\ndevice = cuda\n", "run.sh": "python train.py conf/../base.cfg\n"}, 1),
+    ],
+)
+def test_files_with_a_setting_on_a_line(named: str, files: Files, fixes: int, tmp_path: Path) -> None:
+    program = judged(tmp_path, {"train.py": READS.format(named), **files})["train.py"]
+    assert program.fixes == fixes

@@ -53,6 +53,12 @@ JSON = [
     ('{"a": "b", "c": ', [("a", "b")]),
     ('{"a": "cu\\u0064a"}', []),
 ]
+INI = [
+    ("[t]\r\nd = cuda ; x\r\ne: 'a b' # c\r\n", [("t.d", "cuda"), ("t.e", "a b")]),
+    ("# a = b\n; a = b\n// a = b\nexport A=b\nc=\n", [("A", "b")]),
+    ('x.device = "cuda:0"\nlist = [1,\n  2]\nword\n', [("x.device", "cuda:0"), ("list", "[1")]),
+    ("a = 'unclosed\nurl=http://x/#b\n", [("url", "http://x/#b")]),
+]
 
 
 @pytest.mark.parametrize(("text", "expected"), YAML)
@@ -63,9 +69,10 @@ def test_yaml(text: str, expected: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "expected"), [(Kind.TOML, *case) for case in TOML] + [(Kind.JSON, *case) for case in JSON]
+    ("kind", "text", "expected"),
+    [(Kind.TOML, *case) for case in TOML] + [(Kind.JSON, *case) for case in JSON] + [(Kind.INI, *case) for case in INI],
 )
-def test_toml_and_json(kind: Kind, text: str, expected: list[tuple[str, str]]) -> None:
+def test_toml_json_and_ini(kind: Kind, text: str, expected: list[tuple[str, str]]) -> None:
     found = list(settings(kind, text))
     assert [(".".join(setting.path), setting.value) for setting in found] == expected
     assert all(text[setting.start : setting.end] == setting.value for setting in found)
@@ -78,7 +85,7 @@ WORDS = st.sampled_from(
 )
 
 
-@given(st.lists(WORDS).map("".join) | st.text(), st.sampled_from([Kind.YAML, Kind.TOML, Kind.JSON]))
+@given(st.lists(WORDS).map("".join) | st.text(), st.sampled_from([Kind.YAML, Kind.TOML, Kind.JSON, Kind.INI]))
 def test_any_text_is_survived_and_values_are_where_they_say(text: str, kind: Kind) -> None:
     last = 0
     for setting in settings(kind, text):
@@ -140,6 +147,9 @@ HOSTILE = [
     (Kind.TOML, "[" * 300_000),
     (Kind.JSON, '{"a": ["x",]' + "/*" * 100_000),
     (Kind.JSON, "[1," + ", " * 100_000),
+    (Kind.INI, "a" * 300_000),
+    (Kind.INI, "a = " + " # " * 100_000),
+    (Kind.INI, "a = '\n" * 100_000),
 ]
 
 

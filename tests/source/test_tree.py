@@ -103,3 +103,14 @@ def test_environments_and_caches_are_not_entered(tmp_path: Path) -> None:
 )
 def test_kinds(path: str, kind: Kind | None) -> None:
     assert kind_of(path) is kind
+
+
+def test_scripts_without_a_suffix_are_read(tmp_path: Path) -> None:
+    texts = {"bin/train": "#!/usr/bin/env bash\n", "run": "#!/bin/sh\n", "LICENSE": "MIT\n", "x": "#!/bin/fish\n"}
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert {(entry.path, entry.kind) for entry in list_files(tmp_path).entries} == {
+        ("bin/train", Kind.SHELL),
+        ("run", Kind.SHELL),
+    }

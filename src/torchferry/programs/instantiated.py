@@ -16,6 +16,7 @@ from pathlib import Path
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.record import NamedTuple
 from torchferry.rules.library.named_in_settings import names_in_tags
+from torchferry.source.kinds import Kind, kind_of
 
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
@@ -54,6 +55,9 @@ _BUILDS = re.compile(
 _LOADS = "LazyConfig.load("
 """How programs of detectron2 load settings that are Python."""
 
+_LOADS_VARIABLES = "dotenv"
+"""How programs load the variables in a `.env` file."""
+
 REGISTERS = ".register_module("
 """What registers a class by its name with mmengine."""
 
@@ -76,12 +80,14 @@ class SettingsFiles:
 
     Args:
         root: The project's folder.
-        paths: The YAML, JSON and TOML files.
+        paths: The YAML, JSON and TOML files, and those that have a setting on a line.
     """
 
     def __init__(self, root: Path, paths: Iterable[str] = ()) -> None:
         self._root = root
-        self.documents = frozenset(paths)
+        listed = frozenset(paths)
+        self._in_lines = sorted(path for path in listed if kind_of(path) is Kind.INI)
+        self.documents = listed.difference(self._in_lines)
         self.paths = frozenset(path for path in self.documents if not path.endswith(".toml"))
         self._texts: dict[str, str] = {}
         self._given: dict[tuple[str, str], bool] = {}
@@ -128,6 +134,20 @@ class SettingsFiles:
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
             ]
         return tuple(dict.fromkeys(said))
+
+    def in_lines(self, text: str, arguments: Iterable[str]) -> Iterator[str]:
+        """Yield the files with a setting on a line that a program names, or is started with.
+
+        Args:
+            text: The text of the program's file.
+            arguments: What stands behind it in the command that starts it.
+        """
+        words = tuple(arguments)
+        for path in self._in_lines:
+            name = path.rpartition("/")[2]
+            is_loaded = name.startswith(".env") and _LOADS_VARIABLES in text
+            if is_loaded or name in text or any(word.endswith(name) for word in words):
+                yield path
 
     def may_give(self, owner: str, parameter: str) -> bool:
         """Whether a settings file that names a class, by a dotted name, may give it a parameter."""

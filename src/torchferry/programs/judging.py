@@ -57,7 +57,7 @@ from torchferry.rules.device.is_cuda import IsCuda
 from torchferry.rules.family import Subject
 from torchferry.rules.file_result import InternalFailure
 from torchferry.rules.registry import rule_facts
-from torchferry.source.kinds import Kind
+from torchferry.source.kinds import SETTINGS, Kind
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.roles import ASIDE, Roles
@@ -161,11 +161,7 @@ class _Judge:
         texts = {path: noted.text for path, noted in self.noted.items() if noted.text is not None}
         names = {path: noted.names for path, noted in self.noted.items() if noted.names is not None}
         self.sources = Sources(project, notebooks, texts, names)
-        self.settings = [
-            item.path
-            for item in self.examined
-            if item.kind in (Kind.YAML, Kind.JSON, Kind.TOML) and not ASIDE.search(item.path)
-        ]
+        self.settings = [item.path for item in self.examined if item.kind in SETTINGS and not ASIDE.search(item.path)]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
         said = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
         self.uses = Uses(self.sources, self.modules, said)
@@ -340,7 +336,8 @@ class _Judge:
         # what may be imported there is no decision of a person: it is told beside whichever verdict there is
         open_imports = tuple(location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)
-        for finding in (finding for path in with_settings for finding in self._findings(path)):
+        in_lines = self.modules.settings.in_lines(self.sources.text(program.path), program.arguments)
+        for finding in (finding for path in (*with_settings, *in_lines) for finding in self._findings(path)):
             if _asks_a_person(finding):
                 decisions = decisions if finding.location in told else (*decisions, finding.location)
             elif _is_fix(finding):

@@ -133,7 +133,7 @@ def _choices(
     context: PythonContext, taken: _Outcomes, otherwise: _Outcomes, place: ast.AST, depth: int
 ) -> Iterator[ast.AST]:
     """Yield where two ways, of which the target takes the second, come to another device or dtype."""
-    for name in taken.keys() & otherwise.keys():
+    for name in (name for name in taken if name in otherwise):
         wanted, other = taken[name], otherwise[name]
         if isinstance(other, ast.alias):
             continue

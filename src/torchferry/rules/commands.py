@@ -19,7 +19,8 @@ JOB_KINDS = (*COMMAND_KINDS, Kind.COMPOSE, Kind.YAML)
 """Kinds of file that hold command lines, those among other things included."""
 
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
-_OF_EDITOR = frozenset({".vscode", ".devcontainer"})
+_OF_PROJECT = lazy_regex(r"\.(?:vscode|devcontainer|env(?:\..*)?)\Z")
+_PYTHON = lazy_regex(r"(?:.*/)?python[\d.]*\Z")
 _YACS = lazy_regex(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
 
 
@@ -57,9 +58,9 @@ def _parts(context: Context) -> Iterator[Command | Heredoc]:
 def is_of_service(path: str) -> bool:
     """Whether a path lies in a folder that a service reads, such as `.github/workflows`.
 
-    An editor reads its own where the project is, and starts the program there.
+    An editor reads its own where the project is, and starts the program there; the program reads its variables.
     """
-    return any(part.startswith(".") and part not in _OF_EDITOR for part in path.split("/"))
+    return any(part.startswith(".") and not _OF_PROJECT.match(part) for part in path.split("/"))
 
 
 def words_of_options(context: Context) -> dict[int, str]:
@@ -96,6 +97,24 @@ def options(command: Command) -> Iterator[tuple[str, str, int]]:
         elif name:
             start, value = unquoted(word.text, word.start)
             yield name, value, start
+
+
+def positional_words(command: Command) -> Iterator[tuple[str, str, int]]:
+    """Yield the words that a program of Python is given before any option: the program, the word, its offset."""
+    program, is_python = "", False
+    words = iter(command.words)
+    for word in words:
+        if not program:
+            if word.value.endswith(".py"):
+                program = word.value.rpartition("/")[2]
+            elif word.value == "-m" and is_python:
+                program = next(words, word).value
+            is_python = is_python or _PYTHON.match(word.value) is not None
+        elif word.text.startswith("-"):
+            return
+        else:
+            start, value = unquoted(word.text, word.start)
+            yield program, value, start
 
 
 def _option_name(text: str) -> str:

@@ -23,6 +23,7 @@ class Kind(Enum):
     YAML = "YAML"
     JSON = "JSON"
     TOML = "TOML"
+    INI = "INI file"
     DOCKERFILE = "Dockerfile"
     COMPOSE = "compose file"
     MARKDOWN = "Markdown"
@@ -47,10 +48,14 @@ _NAMES = {
     Kind.DOCKERFILE: r"(?:.+[.-])?[Dd]ockerfile(?:[._-].+)?\Z|Containerfile\Z",
     Kind.COMPOSE: r"(?:docker-)?compose(?:[.-].+)?\.ya?ml\Z",
     Kind.CONDA: r"(?:environment|conda|env)(?:[._-].+)?\.ya?ml\Z",
+    Kind.INI: r"\.env(?:\..+)?\Z",
     Kind.REQUIREMENTS: r"(?:.*[._-])?(?:requirements?|constraints?)(?:[._-].*)?\.(?:txt|in|pip)\Z",
 }
 _NAMED = lazy_regex("|".join(f"(?P<{kind.name}>{pattern})" for kind, pattern in _NAMES.items()))
 """The names of all kinds in one expression, as most files are of none of them."""
+
+SETTINGS = (Kind.YAML, Kind.JSON, Kind.TOML, Kind.INI)
+"""Kinds of file that hold a program's settings."""
 
 _SUFFIXES = {
     ".py": Kind.PYTHON,
@@ -62,10 +67,18 @@ _SUFFIXES = {
     ".zsh": Kind.SHELL,
     ".slurm": Kind.SHELL,
     ".sbatch": Kind.SHELL,
+    ".args": Kind.SHELL,  # options, one on a line: `python train.py @default.args`
+    ".flags": Kind.SHELL,
     ".yaml": Kind.YAML,
     ".yml": Kind.YAML,
     ".json": Kind.JSON,
     ".toml": Kind.TOML,
+    ".ini": Kind.INI,
+    ".cfg": Kind.INI,
+    ".conf": Kind.INI,
+    ".env": Kind.INI,
+    ".gin": Kind.INI,
+    ".properties": Kind.INI,
     ".md": Kind.MARKDOWN,
     ".rst": Kind.MARKDOWN,
     ".cu": Kind.KERNEL,
@@ -102,6 +115,11 @@ def kind_of(path: str) -> Kind | None:
 HEADER_HEAD = 16 * 1024
 """Bytes at the beginning of a file by which `is_bare_header` judges."""
 
+SCRIPT_HEAD = 128
+"""Bytes at the beginning of a file by which `is_bare_script` judges."""
+
+_SCRIPT = lazy_regex(rb"#![^\n]*\b(?:ba|da|k|z)?sh\b")
+
 _HEADER = lazy_regex(
     rb"^[ \t]*\#[ \t]*(?:include[ \t]*[<\"][\w./+-]+[>\"]|pragma[ \t]+once\b"
     rb"|ifndef[ \t]+(\w+)\s+\#[ \t]*define[ \t]+\1\b)",
@@ -112,6 +130,11 @@ _HEADER = lazy_regex(
 def is_bare_header(path: str, head: bytes) -> bool:
     """Whether a file without a suffix is a header, as those of C++'s own library are: by its first lines."""
     return "." not in path.rpartition("/")[2] and b"\0" not in head and _HEADER.search(head) is not None
+
+
+def is_bare_script(head: bytes) -> bool:
+    """Whether a file without a suffix is a script of a shell, by its first line."""
+    return _SCRIPT.match(head) is not None
 
 
 _LANGUAGES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import posixpath
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.compiled import NATIVE, CompiledCode
 from torchferry.source.exports import ModuleExports, module_exports, words_imported, words_passed_on
-from torchferry.source.kinds import Kind, kind_of
+from torchferry.source.kinds import SETTINGS, kind_of
 from torchferry.source.names import Names, Resolved, StarImport
 from torchferry.source.python import PythonFile, UnparsableError, parse
 from torchferry.source.text import SourceText, UndecodableError, decode_python
@@ -27,8 +28,6 @@ _PARSED = 24
 KEPT = 1_500_000
 """Nodes of the parsed files that are kept where questions come back to them: 700 MB, and 20 million characters of usual
 code. What is dropped is parsed again, and with it go all answers about its nodes."""
-
-_SETTINGS = frozenset({Kind.YAML, Kind.JSON, Kind.TOML})
 
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
@@ -57,7 +56,7 @@ class Project:
         self.root = root
         kinds = {path: kind_of(path) for path in others}
         self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
-        self._settings = sorted(path for path, kind in kinds.items() if kind in _SETTINGS)
+        self._settings = sorted(path for path, kind in kinds.items() if kind in SETTINGS)
         self.paths = frozenset(paths)
         self._others = frozenset(kinds)
         self._names = {name for path in self.paths for name in path.removesuffix(".py").split("/")}
@@ -396,6 +395,17 @@ class Project:
         """Whether the end of the path of a file, or of a folder with files, is a name."""
         within = f"/{name.strip('/')}/"
         return any(within in f"/{path}/" for paths in (self.paths, self._others) for path in paths)
+
+    def unread_file(self, name: str, importer: str) -> str | None:
+        """Return the file that a text of a Python file names, of those that torchferry does not read; else None."""
+        folder = importer.rpartition("/")[0]
+        for each in (folder, ""):
+            path = posixpath.normpath(f"{each}/{name}" if each else name)
+            whole = self.root / path
+            is_inside = not path.startswith(("../", "/")) and not whole.is_symlink()
+            if is_inside and kind_of(path) is None and whole.is_file():
+                return path
+        return None
 
     def _texts_and_settings(self) -> Iterator[str]:
         for path in sorted(self.paths):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from torchferry.core.budget import DEEPEST, refuse_nesting, spend
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.initext import ini_settings
 from torchferry.source.jsontext import JsonValue, NotJsonError, values
 from torchferry.source.kinds import Kind
 from torchferry.source.setting import Setting
@@ -39,6 +40,8 @@ def _settings(kind: Kind, text: str) -> Iterator[Setting]:
         yield from _json(text)
     elif kind in (Kind.TOML, Kind.PYPROJECT):
         yield from (setting for setting in toml_settings(text) if setting.path[:2] != _OWN)
+    elif kind is Kind.INI:
+        yield from ini_settings(text)
     else:
         yield from yaml_settings(text)
 

@@ -16,7 +16,10 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
-from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of, language_of
+from torchferry.source.kinds import HEADER_HEAD, SCRIPT_HEAD, Kind, is_bare_header, is_bare_script, kind_of, language_of
+
+_MOST_BARE = 500
+"""Files without a suffix that are asked whether they are scripts; so many others are data."""
 
 NEVER_ENTERED = frozenset(
     {
@@ -158,7 +161,7 @@ class _Walk:
                     self._file(path)
         else:
             self._walk(self.root, "")
-        self._add_bare_headers()
+        self._add_bare()
         self.entries = sorted(set(self.entries))
         left_out = (
             tuple(sorted(set(names)))
@@ -231,18 +234,19 @@ class _Walk:
         elif language_of(path) and len(self.others) < MOST_OTHERS:
             self.others.append(path)
 
-    def _add_bare_headers(self) -> None:
-        """Add the C++ headers without a suffix; only a project that has other C++ is asked for them."""
-        if not self.only and not any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries):
-            return
-        for path in self.bare:
+    def _add_bare(self) -> None:
+        """Add the scripts without a suffix, and the C++ headers of a project that has other C++."""
+        has_native = bool(self.only) or any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries)
+        for path in self.bare if has_native else self.bare[:_MOST_BARE]:
             try:
                 with open_regular(os.path.join(self.root, path)) as file:
-                    head = file.read(HEADER_HEAD)
+                    head = file.read(HEADER_HEAD if has_native else SCRIPT_HEAD)
             except OSError:
                 continue  # it is no file of a kind that is read
-            if is_bare_header(path, head):
+            if has_native and is_bare_header(path, head):
                 self.entries.append(Entry(path, Kind.CPP))
+            elif is_bare_script(head):
+                self.entries.append(Entry(path, Kind.SHELL))
 
     def _link(self, full: str, path: str) -> None:
         """A link is not followed: what it points to is found by itself, or lies outside the root."""

@@ -19,11 +19,11 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import is_of_service, words_of_options
 from torchferry.rules.family import UnderRedirect
-from torchferry.source.kinds import Kind
+from torchferry.source.kinds import SETTINGS
 from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
 from torchferry.source.settings import Setting, settings
 
-CONFIG_KINDS = (Kind.YAML, Kind.JSON, Kind.TOML)
+CONFIG_KINDS = SETTINGS
 """Kinds of file that hold a program's settings."""
 
 

@@ -1,9 +1,9 @@
 """A CUDA device in a short string that reads as a setting: `["--device", "cuda"]`, `"device=cuda"`, `"device: cuda"`.
 
-Words of a command line in a list, `parse_args(["--device", "cuda"])`, and overrides of hydra or OmegaConf,
-`overrides=["trainer.device=cuda"]`, are rewritten. A string of one line that is nothing but settings, and is handed to
-a function that is not known, or kept, is likely one, too: read it first. What `subprocess` starts is SHL105, a text of
-several lines CFG108.
+Words of a command line in a list, `parse_args(["--device", "cuda"])`, overrides of hydra or OmegaConf,
+`overrides=["trainer.device=cuda"]`, and defaults that docopt reads out of a text are rewritten. A string of one line
+that is nothing but settings, and is handed to a function that is not known, or kept, is likely one, too: read it first.
+What `subprocess` starts is SHL105, a text of several lines CFG108.
 
 Not touched: sentences that name a setting, and texts that are printed.
 
@@ -16,7 +16,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from torchferry.core.finding import Edit, Effect, Finding, Grade
@@ -37,6 +37,11 @@ _SETTING = lazy_regex(
     r"[\s{,;&\"'+-](?P<key>[A-Za-z_][\w.-]{0,60})[\"']?(?:[ \t]{0,4}[:=][ \t]{0,4}|[ \t])[\"']?(?P<value>cuda|nccl)"
     r"(?=[\s,;&}\"']|:\d)"
 )
+_DOCOPT = lazy_regex(
+    r"(?m)^[ \t]{0,20}(?:-\w,?[ \t])?--(?P<name>[\w-]{1,60})[^\n]{0,200}\[default:[ \t]?(?P<value>cuda(?::\d+)?)\]"
+)
+"""An option as docopt reads it, whose default is a CUDA device."""
+
 _ASSIGNS = lazy_regex(r"(?<![ \t])(?:[ \t]*[:=][ \t]+|[ \t]+[:=])")
 _PAIR = lazy_regex(r"[\"']?[+-]{0,2}[\w.-]{1,60}[\"']?[:=][\"']?[\w:./-]{1,60}[\"']?\Z")
 _BETWEEN = lazy_regex(r"[\s,;&]+")
@@ -80,6 +85,27 @@ class SettingInWords(Rule):
                 continue
             if finding is not None and not _is_seen(context, node) and exemption_reason(context, node) is None:
                 yield finding
+        if "docopt" in context.imported_packages:
+            yield from self._defaults_of_docopt(context)
+
+    def _defaults_of_docopt(self, context: PythonContext) -> Iterator[Finding]:
+        """Yield the defaults that docopt reads out of a text: `--device=<dev>  The device [default: cuda].`"""
+        for node in context.file.strings:
+            start, end = context.file.span(context.file.fstring_of(node) or node)
+            for match in _DOCOPT.finditer(context.text, start, end) if "[default:" in str(node.value) else ():
+                if lexicon("device").names(match["name"].replace("-", "_")):
+                    use = context.target.backend.DEVICE_TYPE
+                    message = say(
+                        "option `{name}` is `{value}`; on {target} it is `{use}`",
+                        name=match["name"],
+                        value=match["value"],
+                        target=context.target.title,
+                        use=use + match["value"].removeprefix("cuda"),
+                    )
+                    at = match.start("value")
+                    edits = [] if context.target.module else [Edit(at, at + len("cuda"), use)]
+                    grade = Grade.SAFE if edits else Grade.MANUAL
+                    yield self.finding(context, match.span("value"), message, grade, edits)
 
     def _word(self, context: PythonContext, node: ast.Constant, option: str) -> Finding | None:
         """Report the value of an option in a list of words."""

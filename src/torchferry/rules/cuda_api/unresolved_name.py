@@ -5,7 +5,8 @@ that is not known (`from lab import torch`), a value that a function returned (`
 parameter, an attribute, a part of torch whose name is made while the program runs (`getattr(torch, name).set_device`):
 where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says that all is ready before
 somebody has looked. So are names that torch alone has (`DataParallel`, `autocast`) from a module that was not read, and
-a method whose name speaks of CUDA (`engine.cuda_context()`) which nothing in the project defines.
+a method whose name speaks of CUDA (`engine.cuda_context()`) which nothing in the project defines, and a file that the
+program names, in a form that is not read here, such as a table, and that holds a CUDA device.
 
 Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore[CUD113] reason` says
 that the place is right as it is.
@@ -29,6 +30,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.config.unread_files import ENDINGS, unread_files_with_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import STEMS, speaks_of_cuda
@@ -64,7 +66,7 @@ class UnresolvedName(Rule):
 
     CODE = "CUD113"
     EFFECT = Effect.UNKNOWN
-    WORDS = (*STEMS, "Cuda", "CUDA", "getattr", *_OF_TORCH)
+    WORDS = (*STEMS, "Cuda", "CUDA", "getattr", *_OF_TORCH, *ENDINGS)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = True
     UNRESOLVED = True
@@ -84,7 +86,12 @@ class UnresolvedName(Rule):
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
-        """Yield a finding for each method whose name speaks of CUDA, that no other covers and nothing defines."""
+        """Yield a finding for each method with a name of CUDA that nothing else covers or defines, and for files."""
+        for literal, path in unread_files_with_device(context):
+            message = say(
+                "`{file}` holds a device that the program may read, in a form that is not read here", file=path
+            )
+            yield self.finding(context, context.file.literal_span(literal), message, Grade.MANUAL)
         if context.project is None:
             return
         reported = sorted(context.source.span(finding.location) for finding in findings)

@@ -2,7 +2,8 @@
 
 The program's own code names the target's device after the migration, so the scripts that start it must too. An option
 or a variable counts when its name says that it takes a device (`--device`, `--map-location`, `trainer.device=`) or a
-backend; what such a variable is compared with changes with it, unless it is compared with the target's device too.
+backend; what such a variable is compared with changes with it, unless it is compared with the target's device too. A
+word that a program of Python is given before any option, `python train.py cuda`, is likely one: read it first.
 
 Why: The script passes a CUDA device to a migrated program, which then fails.
 
@@ -22,7 +23,7 @@ from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.family import Portability, UnderRedirect
-from torchferry.rules.shell.places import COMPARED, OPTION, ShellValue, places
+from torchferry.rules.shell.places import COMPARED, OPTION, POSITIONAL, ShellValue, places
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
@@ -51,7 +52,7 @@ class DeviceOption(Rule):
             edit = _edit(context, place)
             if edit is not None:
                 by_start.setdefault(edit.start, (place, edit))
-        given = {place.name for place, _ in by_start.values() if place.how not in (OPTION, COMPARED)}
+        given = {place.name for place, _ in by_start.values() if place.how not in (OPTION, COMPARED, POSITIONAL)}
         for start in sorted(by_start):
             place, edit = by_start[start]
             if place.how is COMPARED and place.name in branches:
@@ -71,6 +72,16 @@ class DeviceOption(Rule):
         if place.how is COMPARED:
             message = say("variable `{name}` is compared with `{value}`; on {target} it is `{use}`", **values)
             yield self.finding(context, span, message, Grade.SAFE if given else Grade.UNSAFE, [edit])
+            return
+        if place.how is POSITIONAL:
+            message = say(
+                "`{text}` may be a device ({reason}); if it is, it must be `{device}` on {target}",
+                text=place.value,
+                reason=say("argument of `{name}`", name=place.name),
+                device=use,
+                target=context.target.title,
+            )
+            yield self.finding(context, span, message, Grade.UNSAFE, [edit], effect=Effect.UNKNOWN)
             return
         if COMPOSITE_SPELLING.match(place.value):
             if backend.COMPOSITE_COLLECTIVE is False:

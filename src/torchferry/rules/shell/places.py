@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import Context
-from torchferry.rules.commands import commands_of, is_of_service, options, prints_text, unquoted
+from torchferry.rules.commands import commands_of, is_of_service, options, positional_words, prints_text, unquoted
 from torchferry.source.dockerfile import instructions
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import lexicon
@@ -26,19 +26,19 @@ _LONGEST_CASE = 20_000
 
 
 class How(NamedTuple):
-    """How a value stands beside its name: `option`, `given` or `compared`."""
+    """How a value stands beside its name: `option`, `given`, `compared`, or `positional`: behind a program."""
 
     name: str
 
 
-OPTION, GIVEN, COMPARED = How("option"), How("given"), How("compared")
+OPTION, GIVEN, COMPARED, POSITIONAL = How("option"), How("given"), How("compared"), How("positional")
 
 
 class ShellValue(NamedTuple):
     """A value beside the name that says what it is.
 
     Attributes:
-        name: The option or variable; empty where the values beside it say what it is.
+        name: The option or variable, or the program; empty where the values beside it say what it is.
         value: The value, without quotes; of `${NAME:-value}` the default.
         start: Offset of the value.
         how: How it stands beside its name.
@@ -59,6 +59,8 @@ def places(context: Context) -> Iterator[ShellValue]:
         if not prints_text(command):
             for name, value, start in options(command):
                 yield _place(name, value, start, OPTION)
+            for name, value, start in positional_words(command):
+                yield ShellValue(name, value, start, POSITIONAL, "device")
             yield from _in_command(context, command)
     if context.kind is Kind.DOCKERFILE:
         for instruction in instructions(text):
