@@ -37,6 +37,9 @@ from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 
 _NAME = lazy_regex(r"\Atorch\.cuda(?:\.[A-Za-z_]\w*)*\Z")
+_WITH_COLON = lazy_regex(r"\Atorch(?:\.cuda(?:\.\w+)*:[A-Za-z_][\w.]*|:cuda\.[A-Za-z_][\w.]*)\Z")
+"""A module and what it has, as entry points name it: `torch.cuda:synchronize`."""
+
 _BELOW_TORCH = lazy_regex(r"\Acuda(?:\.[A-Za-z_]\w*)+\Z")
 
 _BY_ATTRIBUTES = frozenset(
@@ -68,7 +71,7 @@ class NameInString(Rule):
 
     CODE = "CUD112"
     EFFECT = Effect.WRONG
-    WORDS = ("torch.cuda", '"cuda.', "'cuda.", '".cuda', "'.cuda")
+    WORDS = ("torch.cuda", "torch:cuda", '"cuda.', "'cuda.", '".cuda', "'.cuda")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
@@ -95,6 +98,9 @@ class NameInString(Rule):
             taker = _taker(context, node)
             name = f"torch.{value}" if taker == _OF_TORCH and _BELOW_TORCH.match(value) else value
             if taker == "import_module" and value.startswith(".cuda") and _is_below_torch(context, node):
+                yield self._unknown(context, context.file.span(node), value)
+                continue
+            if _WITH_COLON.match(value) and not is_text(context, node) and exemption_for(context, node) is None:
                 yield self._unknown(context, context.file.span(node), value)
                 continue
             is_part = isinstance(context.file.parents.get(node), (ast.JoinedStr, ast.BinOp))

@@ -36,8 +36,12 @@ from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import STEMS, speaks_of_cuda
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.names import assigned_value
+from torchferry.source.python import import_calls
 
 _TORCH = "torch"
+
+_PIECES = 2
+"""Pieces of an f-string that is a beginning and a name."""
 
 _DEEPEST = 8
 """Variables that are followed to a text."""
@@ -66,7 +70,7 @@ class UnresolvedName(Rule):
 
     CODE = "CUD113"
     EFFECT = Effect.UNKNOWN
-    WORDS = (*STEMS, "Cuda", "CUDA", "getattr", *_OF_TORCH, *ENDINGS)
+    WORDS = (*STEMS, "Cuda", "CUDA", "getattr", "import_module", *_OF_TORCH, *ENDINGS)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = True
     UNRESOLVED = True
@@ -86,7 +90,7 @@ class UnresolvedName(Rule):
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
-        """Yield a finding for each method with a name of CUDA that nothing else covers or defines, and for files."""
+        """Yield a finding for each file that is not read, and each method of CUDA by its name that nothing defines."""
         for literal, path in unread_files_with_device(context):
             message = say(
                 "`{file}` holds a device that the program may read, in a form that is not read here", file=path
@@ -138,14 +142,10 @@ class UnresolvedName(Rule):
     def _asked_by_name(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
         """Yield what is asked of a part of torch whose name is made while the program runs.
 
-        `getattr(torch, backend).synchronize()`; what is named by the type of a device is the device's own part.
+        `getattr(torch, backend).synchronize()`, `import_module(f"torch.{backend}")`; what is named by the type of a
+        device is the device's own part.
         """
-        for callee in context.file.names.get("getattr", ()):
-            call = context.file.parents.get(callee)
-            if not isinstance(call, ast.Call) or call.func is not callee or len(call.args) < 2:
-                continue
-            if context.names.qualified(call.args[0]) != _TORCH or not _is_open(context, call.args[1]):
-                continue
+        for call in (*_parts_of_torch(context), *_modules_of_torch(context)):
             for used in (call, *_uses_of_value(context, call)):
                 asked = context.file.parents.get(used)
                 name = f"{cuda.NAMESPACE}.{asked.attr}" if isinstance(asked, ast.Attribute) else cuda.NAMESPACE
@@ -221,6 +221,31 @@ def _is_open(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:
         return True
     values = [assigned_value(context.file, binding) for binding in context.names.bindings(node)]
     return not values or any(value is None or _is_open(context, value, depth + 1) for value in values)
+
+
+def _parts_of_torch(context: PythonContext) -> Iterator[ast.Call]:
+    """Yield where a part of torch is taken by a name that is made: `getattr(torch, name)`."""
+    for callee in context.file.names.get("getattr", ()):
+        call = context.file.parents.get(callee)
+        if isinstance(call, ast.Call) and call.func is callee and len(call.args) > 1:
+            if context.names.qualified(call.args[0]) == _TORCH and _is_open(context, call.args[1]):
+                yield call
+
+
+def _modules_of_torch(context: PythonContext) -> Iterator[ast.Call]:
+    """Yield where a module below torch is imported by a name that is made: `import_module(f"torch.{name}")`."""
+    for call in import_calls(context.file):
+        asked = call.args[0] if call.args else None
+        if isinstance(asked, ast.JoinedStr) and len(asked.values) == _PIECES:
+            begin, made = string_value(asked.values[0]), asked.values[1]
+            made = made.value if isinstance(made, ast.FormattedValue) else made
+        elif isinstance(asked, ast.BinOp) and isinstance(asked.op, (ast.Add, ast.Mod)):
+            begin, made = string_value(asked.left), asked.right
+        else:
+            continue
+        is_known = isinstance(made, ast.Attribute) and made.attr == "type"
+        if begin in ("torch.", "torch.%s") and not is_known and "device" not in _last_word(made):
+            yield call
 
 
 def _uses_of_value(context: PythonContext, value: ast.expr) -> Iterator[ast.Name]:
