@@ -15,13 +15,16 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Edit, Effect, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import is_of_service, words_of_options
 from torchferry.rules.family import UnderRedirect
 from torchferry.source.kinds import SETTINGS
-from torchferry.source.lexicon import DEVICE_SPELLING, lexicon
+from torchferry.source.lexicon import DEVICE_SPELLING, OTHER_DEVICES, lexicon
 from torchferry.source.settings import Setting, settings
+
+_KEY = lazy_regex(r"(?m)(?P<before>^[ \t]*\{?|[{,][ \t]*)([\"']?)(?P<key>[a-z]{2,8})\2[ \t]*:(?=[ \t\r\n{\[]|$)")
 
 CONFIG_KINDS = SETTINGS
 """Kinds of file that hold a program's settings."""
@@ -37,6 +40,20 @@ def settings_of_program(context: Context) -> Iterator[Setting]:
     yield from context.settings
 
 
+def _keys_of_cuda(text: str, own: str) -> Iterator[tuple[int, int]]:
+    """Yield the keys of YAML and JSON that are CUDA's word beside the words of other devices."""
+    by_place: dict[tuple[str, int], dict[str, tuple[int, int]]] = {}
+    for match in _KEY.finditer(text):
+        before = match["before"]
+        is_first = not before.strip() and (match.start() == 0 or text[match.start() - 1] == "\n")
+        place = ("column", len(before)) if is_first else ("line", text.count("\n", 0, match.start()))
+        if match["key"] in (cuda.DEVICE_TYPE, own) or match["key"] in OTHER_DEVICES:
+            by_place.setdefault(place, {})[match["key"]] = match.span("key")
+    for keys in by_place.values():
+        if cuda.DEVICE_TYPE in keys and len(keys) > 1 and own not in keys:
+            yield keys[cuda.DEVICE_TYPE]
+
+
 class DeviceSetting(Rule):
     """Finds CUDA devices in configuration files."""
 
@@ -47,8 +64,18 @@ class DeviceSetting(Rule):
     KINDS = CONFIG_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield a finding for each setting: safe where the key speaks of a device, else unsafe."""
+        """Yield a finding for each setting: safe where the key speaks of a device, else unsafe; and for keys."""
         device = context.target.backend.DEVICE_TYPE
+        for start, end in () if is_of_service(context.path) else _keys_of_cuda(context.text, device):
+            message = say(
+                "`{text}` may be a device ({reason}); if it is, it must be `{device}` on {target}",
+                text=context.text[start:end],
+                reason=say("a key"),
+                device=device,
+                target=context.target.title,
+            )
+            edits = [Edit(start, end, device)]
+            yield self.finding(context, (start, end), message, Grade.UNSAFE, edits, effect=Effect.UNKNOWN)
         for setting in settings_of_program(context):
             if not DEVICE_SPELLING.match(setting.value):
                 continue

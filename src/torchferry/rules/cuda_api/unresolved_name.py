@@ -237,14 +237,14 @@ def _modules_of_torch(context: PythonContext) -> Iterator[ast.Call]:
     for call in import_calls(context.file):
         asked = call.args[0] if call.args else None
         if isinstance(asked, ast.JoinedStr) and len(asked.values) == _PIECES:
-            begin, made = string_value(asked.values[0]), asked.values[1]
-            made = made.value if isinstance(made, ast.FormattedValue) else made
+            begin, last = string_value(asked.values[0]), asked.values[1]
+            last = last.value if isinstance(last, ast.FormattedValue) else last
         elif isinstance(asked, ast.BinOp) and isinstance(asked.op, (ast.Add, ast.Mod)):
-            begin, made = string_value(asked.left), asked.right
+            begin, last = string_value(asked.left), asked.right
         else:
             continue
-        is_known = isinstance(made, ast.Attribute) and made.attr == "type"
-        if begin in ("torch.", "torch.%s") and not is_known and "device" not in _last_word(made):
+        is_known = isinstance(last, ast.Attribute) and last.attr == "type"
+        if begin in ("torch.", "torch.%s") and not is_known and "device" not in _last_word(last):
             yield call
 
 

@@ -3,7 +3,7 @@
 `re.match(r"cuda:\\d+", str(x.device))`, `fnmatch(name, "cuda*")`, `device.type.upper() == "CUDA"`,
 `device.type in "cuda,mps".split(",")`, `"cu" in device.type`: on the target the device has another word, so the answer
 is silently no. The word is rewritten where the text is certainly held against a device. A part of the word is left to
-you.
+you, and so is a name beside those of other devices that is read as a text: `Backend.CUDA.name.lower()`.
 
 Why: The answer is silently no, and the code for the card never runs.
 
@@ -22,6 +22,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.device.named_devices import name_of, named_devices
 from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.target_words import target_words
@@ -94,6 +95,21 @@ class WordInText(Rule):
                 span = (start, start + len(cuda.DEVICE_TYPE))
                 edits = [Edit(*span, context.target.backend.DEVICE_TYPE)]
                 yield from self._report(context, keyword, span, cuda.DEVICE_TYPE, _Held(edits, True))
+
+        for named in named_devices(context):
+            if exemption_reason(context, named) is None:
+                yield self._named(context, named)
+
+    def _named(self, context: PythonContext, node: ast.AST) -> Finding:
+        start, end = context.file.span(node)
+        message = say(
+            "`{text}` may be a device ({reason}); if it is, it must be `{device}` on {target}",
+            text=name_of(node) or context.snippet(start, end),
+            reason=say("a name"),
+            device=context.target.backend.DEVICE_TYPE,
+            target=context.target.title,
+        )
+        return self.finding(context, (start, end), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
     def _report(
         self, context: PythonContext, node: ast.AST, span: tuple[int, int], text: str, held: _Held
