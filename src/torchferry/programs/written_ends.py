@@ -12,7 +12,7 @@ from torchferry.source.python import PythonFile
 
 _DEPTH = 6
 
-_CONVERSION = lazy_regex(r"%(?:\(\w*\))?[-#0 +]*[\d.*]*[a-zA-Z%]")
+_CONVERSION = lazy_regex(r"%(?:\(\w{0,60}\))?[-#0 +]{0,5}[\d.*]{0,12}[a-zA-Z%]")
 _BRACE = lazy_regex(r"[{}]")
 
 
