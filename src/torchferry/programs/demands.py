@@ -37,6 +37,10 @@ _ASKING = re.compile(r"available|installed|find_spec|has_|have_", re.IGNORECASE)
 _ENDS = frozenset({"exit", "quit", "_exit", "abort"})
 
 
+_WORKS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.Return)
+"""Statements that do more than to tell of what is lacking."""
+
+
 class Demand(NamedTuple):
     """A place where a program ends for lack of something.
 
@@ -159,8 +163,11 @@ class Demands:
             handler, lack = handled
             speaks = any(last_name(each) == handler.name for test, _ in tests for each in ast.walk(test))
             return None if handler.name and speaks else lack
-        decided = (self._decided_by(file, names, test, wanted=wanted) for test, wanted in tests)
-        return next((lack for lack in decided if lack is not None), None)
+        for test, wanted in tests:
+            lack = self._decided_by(file, names, test, wanted=wanted)
+            if lack is not None:
+                return None if _is_in_fallback(file, statement, test) else lack
+        return None
 
     def _is_handled_apart(self, file: PythonFile, node: ast.AST) -> bool:
         """Whether a node stands in the handler of an attempt that does not fail for what is lacking."""
@@ -323,6 +330,22 @@ def _lacking_modules(target: Target) -> frozenset[str]:
     modules = (module for package in cuda.packages().values() for module in package.modules)
     known = ((module, target.package_of_module(module)) for module in modules)
     return frozenset(module.rpartition(".")[2] for module, found in known if found is not None and is_lacking(*found))
+
+
+def _is_in_fallback(file: PythonFile, statement: ast.stmt, test: ast.expr) -> bool:
+    """Whether a statement checks something else in the code that stands in for what is lacking.
+
+    Such code does something beside the check, and what ends the program stands under a further condition.
+    """
+    holder = file.parents.get(test)
+    child: ast.AST = statement
+    parent = file.parents.get(child)
+    while parent is not None and parent is not holder:
+        child, parent = parent, file.parents.get(parent)
+    if child is statement or not isinstance(holder, ast.If):
+        return False
+    beside = holder.body if child in holder.body else holder.orelse
+    return any(each is not child and isinstance(each, _WORKS) for each in beside)
 
 
 def _names_bound(attempt: ast.Try) -> Iterator[str]:
