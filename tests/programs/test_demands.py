@@ -37,7 +37,7 @@ ENDING = [
     (TRY + "if cupy is None:\n    raise ImportError('cupy')\n", "ALWAYS"),
     (TRY + "def main():\n    if not HAVE:\n        raise ImportError('cupy')\nmain()\n", "ALWAYS"),
     (TRY + "def main():\n    if not HAVE:\n        raise ImportError('cupy')\nprint(1)\n", "GUARDED"),
-    (TRY + "if HAVE:\n    y = cupy.ones(1)\nelse:\n    y = torch.ones(1)\n    if y.sum() != 1:\n        raise ValueError\n",
+    (TRY + "if HAVE:\n    y = cupy.e\nelse:\n    y = torch.ones(1)\n    if y != 1:\n        raise ValueError\n",
      "GUARDED"),
     (TRY + "assert HAVE\n", "ALWAYS"),
     (TRY + "assert cupy is not None, 'install it'\n", "ALWAYS"),
