@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.small import Files
+from tests.programs.small import Files, judged
 from tests.programs.test_demands import need
+from torchferry.programs.model import Verdict
 
 MAIN = "import torch\n{}\nprint(torch.ones(1))\n"
 OWN = "def attend():\n    return 1\n"
@@ -46,3 +47,15 @@ def test_a_wrapper_that_has_the_name_of_what_it_imports_needs_it(tmp_path: Path)
         "nets/cupy.py": "import cupy\n",
     }
     assert need({**files, "nets/cupy.py": "import cupy\nones = cupy.ones\n"}, tmp_path) == "ALWAYS"
+
+
+def test_a_package_whose_file_has_its_name(tmp_path: Path) -> None:
+    files = {
+        "train.py": "from groundingdino.models.groundingdino import build\nbuild()\n",
+        "groundingdino/__init__.py": "",
+        "groundingdino/util.py": "import torch\n",
+        "groundingdino/models/__init__.py": "",
+        "groundingdino/models/groundingdino.py": "from groundingdino.util import torch\n"
+        "def build():\n    return torch.ones(1)\n",
+    }
+    assert judged(tmp_path, files)["train.py"].verdict in (Verdict.READY, Verdict.FIXES)

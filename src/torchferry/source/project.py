@@ -171,6 +171,10 @@ class Project:
             name = "/".join([*top, *parts])
             yield from (f"{name}.py", f"{name}/__init__.py") if name else ("__init__.py",)
 
+    def has_other_module(self, module: str, importer: str) -> bool:
+        """Whether a module name may mean a file of the project to a file, and not that file itself."""
+        return any(path in self.paths and path != importer for path in self.places_of_module(module, importer))
+
     def _find_module(self, module: str, importer: str) -> str | None:
         if not module.startswith(".") and module.partition(".")[0] not in self._names:
             return None  # most imports are of packages of others

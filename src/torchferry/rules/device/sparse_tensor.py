@@ -5,8 +5,8 @@ there is no fallback. Keep it on the CPU, or make it dense. Where nobody knows w
 all such calls of a file are one decision. Where the plugin has sparse tensors, an operator of `torch.sparse.mm` and the
 like, or of `torch.matmul` and `@` of a sparse matrix, may still be missing. `torch.optim.SparseAdam` raises in its
 first step where an operator that it calls has no kernel for them, or drops the zeros of a product, with which its state
-begins. `torch.sparse.to_sparse_semi_structured` takes tensors on CUDA alone: torch itself looks for that. Nested tensors
-are alike: `torch.nn.TransformerEncoder` makes them of a padding mask when it is evaluated without gradients.
+begins. `torch.sparse.to_sparse_semi_structured` takes tensors on CUDA alone: torch itself looks for that. Nested
+tensors are alike: `torch.nn.TransformerEncoder` makes them of a padding mask when it is evaluated without gradients.
 
 Why: The operator raises, and no plugin falls back to the CPU for sparse tensors.
 

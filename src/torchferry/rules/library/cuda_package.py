@@ -72,10 +72,7 @@ class CudaPackage(Rule):
         by_top = _packages_by_top()
         once = OncePerBlock(context.file)
         for top in sorted(context.imported_packages & by_top.keys()):
-            if context.project is not None and context.project.module_path(top, context.path) not in (
-                None,
-                context.path,
-            ):
+            if context.project is not None and context.project.has_other_module(top, context.path):
                 continue  # a module of the project that has the same name
             for package in by_top[top]:
                 row = context.target.row("packages", package.name)
