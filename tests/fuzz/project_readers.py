@@ -328,6 +328,29 @@ def _settings_of_functions(folder: Path, data: bytes) -> None:
     _scan(folder)
 
 
+_POINTS = b"""[project]
+name = "lab"
+[project.entry-points."lab.nets"]
+small = "pkg.a:helper"
+"""
+
+
+@reader(
+    "files-named-by-programs", "text", "programs/plugin_points.py", "rules/config/unread_files.py",
+    more=lambda: [_POINTS, b"0,cuda\n1,cuda:1\n", b"device=cuda\n"],
+)  # fmt: skip
+def _files_named_by_programs(folder: Path, data: bytes) -> None:
+    """The verdict on a program that loads entry points and names files of values."""
+    written(folder, "train.py",
+            b"import csv\nfrom importlib.metadata import entry_points\nfor each in entry_points(group='lab.nets'):\n"
+            b"    each.load()(1)\nrows = csv.reader(open('devices.csv'))\nopen('values.txt').read()\n")  # fmt: skip
+    written(folder, "pkg/__init__.py", b"")
+    written(folder, "pkg/a.py", b"import cupy\ndef helper(x):\n    return x\n")
+    for name in ("pyproject.toml", "devices.csv", "values.txt"):
+        written(folder, name, data)
+    _scan(folder)
+
+
 @cache
 def _report() -> bytes:
     from torchferry.cli import scan_cache
