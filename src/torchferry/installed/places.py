@@ -17,7 +17,7 @@ from torchferry.backends import cuda
 from torchferry.installed.model import Evidence, PlaceNeed
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.target_words import target_words
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.lexicon import lexicon
 from torchferry.source.names import DEFINITIONS, Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -140,7 +140,7 @@ class _Places:
     def kernels(self) -> Iterator[Evidence]:
         for function in self.file.functions:
             for decorator in function.decorator_list:
-                named = decorator.func if isinstance(decorator, ast.Call) else decorator
+                named = callee(decorator)
                 if self.names.qualified(named) in ("triton.jit", "triton.runtime.jit.jit", "triton.runtime.jit"):
                     kernel = self.evidence(PlaceNeed.TRITON, function, function.name)
                     yield kernel._replace(optional=self.without_triton or guard_of(self.file, function) is Guard.COPES)

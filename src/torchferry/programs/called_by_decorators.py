@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import definitions
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -94,7 +94,7 @@ def _is_call_of(node: ast.AST, parameters: list[ast.arg]) -> bool:
 def dispatching(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> Iterator[Dispatching]:
     """Yield the functions by which a function is called for what they are given: `@show.register`."""
     for decorator in unit.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        called = callee(decorator)
         if not isinstance(called, ast.Attribute) or called.attr not in REGISTERS:
             continue
         bindings = names.bindings(called.value) if isinstance(called.value, ast.Name) else []
@@ -110,7 +110,7 @@ def dispatching(project: Project, file: PythonFile, names: Names, unit: Function
             if isinstance(decorator, ast.Call) and not _is_for_cuda(decorator.args):
                 yield Dispatching(defined, True)
         elif called.attr == "register" and any(
-            last_name(_called(each)) in _DISPATCHING for each in defined[2].decorator_list
+            last_name(callee(each)) in _DISPATCHING for each in defined[2].decorator_list
         ):
             types = [*decorator.args] if isinstance(decorator, ast.Call) else []
             arguments = [each for each in unit.args.args if each.arg not in ("self", "cls")]
@@ -168,7 +168,7 @@ def is_part_of_field(names: Names, owner: ast.ClassDef, unit: FunctionNode) -> b
 def is_kept_by_package(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
     """Whether a decorator of a package may keep a function, to call it when something happens: `@hub.on_start`."""
     for decorator in unit.decorator_list:
-        called = _called(decorator)
+        called = callee(decorator)
         qualified = names.qualified(called)
         if qualified is None or not any(part in last_name(called).lower() for part in _KEEPS):
             continue
@@ -176,7 +176,3 @@ def is_kept_by_package(project: Project, file: PythonFile, names: Names, unit: F
         if module not in ("torch", "functools", "") and project.module_path(module, file.path) is None:
             return True
     return False
-
-
-def _called(decorator: ast.expr) -> ast.expr:
-    return decorator.func if isinstance(decorator, ast.Call) else decorator

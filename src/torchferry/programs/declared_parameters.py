@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from torchferry.programs.answers import Known
 from torchferry.programs.switches import UNSAID
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -79,14 +79,10 @@ def filled_under(
     A decorator fills the one class that the function takes: `@draccus.wrap()`. What is given the function makes an
     option of each parameter: `tyro.cli(main)`.
     """
-    if any(fills_class(names.qualified(_called(each)) or "") for each in function.decorator_list):
+    if any(fills_class(names.qualified(callee(each)) or "") for each in function.decorator_list):
         return ""
     for use in file.names.get(function.name, ()):
         call = file.parents.get(use)
         if isinstance(call, ast.Call) and use in call.args[:1] and fills_class(names.qualified(call.func) or ""):
             return f"{argument.arg}."
     return None
-
-
-def _called(decorator: ast.expr) -> ast.expr:
-    return decorator.func if isinstance(decorator, ast.Call) else decorator

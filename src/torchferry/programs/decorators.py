@@ -9,7 +9,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.tables import lists_keys
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -69,7 +69,7 @@ def _kept_by_object(
     project: Project, file: PythonFile, names: Names, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
 ) -> Registration | None:
     """Return which object keeps a function or class, `@NETS.register()`; None for that of a package, or for none."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    called = callee(decorator)
     if not isinstance(called, ast.Attribute) or "regist" not in called.attr.lower():
         return None
     bound = _bound_in(project, file, names, called.value)
@@ -145,7 +145,7 @@ def definitions(
 ) -> Iterator[tuple[ast.expr, tuple[PythonFile, Names, ast.FunctionDef]]]:
     """Yield the decorators of a function or class that are functions of the project, each with its definition."""
     for decorator in unit.decorator_list:
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        called = callee(decorator)
         bindings = names.bindings(called) if isinstance(called, ast.Name) else []
         own = [each for each in bindings if isinstance(each, ast.FunctionDef)]
         if len(own) == 1:

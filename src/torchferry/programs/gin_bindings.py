@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchferry.core.files import read_regular
 from torchferry.programs.around import FunctionNode
+from torchferry.source.flow.syntax import callee
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -23,7 +24,7 @@ def is_configurable(file: PythonFile, names: Names, function: FunctionNode) -> b
     owner = file.parents.get(function)
     around_it = owner.decorator_list if isinstance(owner, ast.ClassDef) else []
     for decorator in (*function.decorator_list, *around_it):
-        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        called = callee(decorator)
         if (names.qualified(called) or "").partition(".")[0] == "gin":
             return True
     return False

@@ -42,7 +42,7 @@ from torchferry.programs.parser_words import ParserWords
 from torchferry.programs.per_file import per_file
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
@@ -296,8 +296,7 @@ class Objects:
         if loaded is None or argument is None or function is None:
             return None
         (file, names), depth = loaded, 0
-        if any(names.qualified(each.func if isinstance(each, ast.Call) else each) == "hydra.main"
-               for each in function.decorator_list):  # fmt: skip
+        if any(names.qualified(callee(each)) == "hydra.main" for each in function.decorator_list):
             return (SettingsObject(self.facts.composed(file.path), by_hydra=True),)
         prefix = filled_under(file, names, function, argument)
         if prefix is not None and argument.annotation is not None:

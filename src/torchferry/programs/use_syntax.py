@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -141,7 +141,7 @@ def is_kept_by_object(
 ) -> bool:
     """Whether a decorator hands a function to an object, which may call it: `@app.on_exit`, `@bot.reply("x")`."""
     for decorator in unit.decorator_list:
-        method = decorator.func if isinstance(decorator, ast.Call) else decorator
+        method = callee(decorator)
         if not isinstance(method, ast.Attribute) or method.attr in _WRAPPING:
             continue
         owner = method.value

@@ -13,7 +13,7 @@ from enum import Enum
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.vendored import CHECKSUM
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.names import Names
 from torchferry.source.outline import Outline, outline
@@ -248,7 +248,7 @@ def _working(statements: Iterable[ast.stmt], names: Names, in_cells: bool, chose
                 if last_name(statement.exc.func) == "SystemExit":
                     yield statement
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if any((names.qualified(_called(each)) or "").startswith(_HANDLES) for each in statement.decorator_list):
+            if any((names.qualified(callee(each)) or "").startswith(_HANDLES) for each in statement.decorator_list):
                 yield statement
         elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call) and not in_cells:
             if names.qualified(statement.value.func) in _APPLICATIONS:
@@ -262,10 +262,6 @@ def _awaits_absence(attempt: ast.Try) -> bool:
     """Whether an attempt is one to import something that may not be there."""
     types = [node for handler in attempt.handlers if handler.type is not None for node in ast.walk(handler.type)]
     return any(last_name(node) in ("ImportError", "ModuleNotFoundError") for node in types)
-
-
-def _called(decorator: ast.expr) -> ast.expr:
-    return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _prepares(call: ast.Call, names: Names, chosen: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from torchferry.rules.base import PythonContext
+from torchferry.source.flow.syntax import callee
 from torchferry.source.names import Names
 
 _COMPILED = frozenset(
@@ -29,7 +30,7 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
             if not isinstance(current, ast.ClassDef) and _has_compiled(context, current):
                 break  # what is defined in it may be what it compiles
             outermost = current
-            decorators = [item.func if isinstance(item, ast.Call) else item for item in current.decorator_list]
+            decorators = map(callee, current.decorator_list)
             if any(context.names.qualified(decorator) in _LEFT_OUT for decorator in decorators):
                 return False
         current = context.file.parents.get(current)
@@ -45,7 +46,7 @@ def is_scripted(context: PythonContext, node: ast.AST) -> bool:
 def _is_taken(context: PythonContext, function: ast.FunctionDef | ast.AsyncFunctionDef, seen: set[ast.AST]) -> bool:
     """Whether a function of a file is compiled, or named where something is that may be: not where it is only run."""
     seen.add(function)
-    decorators = [item.func if isinstance(item, ast.Call) else item for item in function.decorator_list]
+    decorators = map(callee, function.decorator_list)
     if any(context.names.qualified(decorator) in _COMPILED for decorator in decorators):
         return True
     for use in context.names.uses(function.name, context.file.scope(function)):

@@ -52,6 +52,11 @@ def last_name(node: ast.AST) -> str:
     return ""
 
 
+def callee(node: ast.expr) -> ast.expr:
+    """Return what a call calls, and any other expression as it is: `@wrap` and `@wrap(2)` name the same decorator."""
+    return node.func if isinstance(node, ast.Call) else node
+
+
 def defaults_of(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
     """Yield the parameters that may have a default, each with it."""
     positional = [*arguments.posonlyargs, *arguments.args]
