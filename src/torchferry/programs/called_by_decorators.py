@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import definitions
+from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
@@ -61,9 +62,9 @@ def calls_at_once(
                 yield ()
     for decorator, (of, _, function) in definitions(project, file, names, unit):
         given = _that_takes(function) if isinstance(decorator, ast.Call) else function
-        for call in _own_calls(given) if given is not None else ():
-            if given is not None and _is_call_of(call, given.args.args[:1]):
-                yield tuple((of.path, test, wanted) for test, wanted in around(of, call).tests)
+        for node in run_with(given.body) if given is not None else ():
+            if given is not None and _is_call_of(node, given.args.args[:1]):
+                yield tuple((of.path, test, wanted) for test, wanted in around(of, node).tests)
 
 
 def _that_takes(function: ast.FunctionDef) -> ast.FunctionDef | None:
@@ -71,18 +72,6 @@ def _that_takes(function: ast.FunctionDef) -> ast.FunctionDef | None:
     inner = {each.name: each for each in function.body if isinstance(each, ast.FunctionDef)}
     returned = (last_name(each.value) for each in function.body if isinstance(each, ast.Return) and each.value)
     return next((inner[name] for name in returned if name in inner), None)
-
-
-def _own_calls(function: ast.FunctionDef) -> Iterator[ast.Call]:
-    """Yield the calls in a function, without those in functions inside of it."""
-    todo: list[ast.AST] = [*function.body]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, ast.Call):
-            yield node
-        todo += ast.iter_child_nodes(node)
 
 
 def _is_call_of(node: ast.AST, parameters: list[ast.arg]) -> bool:

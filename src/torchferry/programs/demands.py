@@ -21,7 +21,7 @@ from torchferry.programs.lacks import Lack, Lacks, is_lacking, raised_by
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import is_guarded, returns_of
-from torchferry.rules.guarded import MISSING, asks_availability, catching
+from torchferry.rules.guarded import ENDS, MISSING, asks_availability, catching
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name
@@ -33,9 +33,6 @@ _MOST_PASSED_ON = 4
 
 _FAILING = re.compile(r"\b(?:raise|assert|exit|_exit|quit|abort|error)\b|\bexcept\b")
 _ASKING = re.compile(r"available|installed|find_spec|has_|have_", re.IGNORECASE)
-
-_ENDS = frozenset({"exit", "quit", "_exit", "abort"})
-
 
 _WORKS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.Return)
 """Statements that do more than to tell of what is lacking."""
@@ -205,7 +202,7 @@ class Demands:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if not isinstance(call, ast.Call):
             return None
-        if last_name(call.func) in _ENDS:
+        if last_name(call.func) in ENDS:
             return "SystemExit"
         if isinstance(call.func, ast.Attribute) and call.func.attr == "error":
             return "SystemExit" if _is_parser(file, names, call.func.value) else None

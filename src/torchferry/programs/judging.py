@@ -40,7 +40,7 @@ from torchferry.programs.model import (
 )
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.noting import Noted
-from torchferry.programs.obstacles import Obstacles
+from torchferry.programs.obstacles import LONGEST_NAME, Obstacles
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.reach import Reach
 from torchferry.programs.settings_needs import SettingsNeeds
@@ -70,9 +70,6 @@ _MOST_DECISIONS = 80
 
 _MOST_SPARED = 10
 """Findings of one program that it does not come to as it is started, of which the option is looked for."""
-
-_LONGEST_NAME = 60
-"""Characters of the code that stands for a decision."""
 
 
 Progress = Callable[[int, int], None] | None
@@ -518,7 +515,7 @@ class _Judge:
             when = supposed(node, finding.when) if node is not None else None
             way = reach.way(place.path, node, when, worst=Need.OPTION) if node is not None else None
             if loaded is not None and node is not None and way is not None and way.need is Need.OPTION:
-                what = " ".join(loaded[0].text(node).split())[:_LONGEST_NAME]
+                what = " ".join(loaded[0].text(node).split())[:LONGEST_NAME]
                 yield Obstacle(what, finding.code, place, finding.message, way)
 
     def _comes_to(self, reach: Reach, finding: Finding) -> bool:

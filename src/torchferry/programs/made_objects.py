@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 from torchferry.core.budget import TooCostlyError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import LOCATORS
 from torchferry.programs.instantiated import SettingsFiles, dotted_names
+from torchferry.programs.per_file import once_per_file
 from torchferry.programs.plugin_points import plugin_calls
 from torchferry.rules.library.named_in_settings import names_in_tags
 from torchferry.source.flow.syntax import last_name, string_value
@@ -130,14 +130,10 @@ def _last_key(node: ast.expr | None) -> str:
     return ""
 
 
-_FOUND: WeakKeyDictionary[PythonFile, tuple[Making, ...]] = WeakKeyDictionary()
-
-
+@once_per_file
 def makings(file: PythonFile, names: Names) -> tuple[Making, ...]:
     """Return the calls of a file that make objects of what settings name."""
-    if file not in _FOUND:
-        _FOUND[file] = tuple(_makings(file, names))
-    return _FOUND[file]
+    return tuple(_makings(file, names))
 
 
 def naming(file: PythonFile, names: Names) -> Iterator[ast.expr]:
@@ -250,21 +246,29 @@ class SettingsNames:
 
     def __init__(self, files: SettingsFiles) -> None:
         self._files = files
-        self._by_last: dict[str, list[SettingsName]] | None = None
+        self._in_file: dict[str, tuple[SettingsName, ...]] = {}
 
     def ending_with(self, member: str) -> list[SettingsName]:
         """Return the names that end with a dot and a name, or the name and that of a method."""
-        if self._by_last is None:
-            self._by_last = {}
-            for path in sorted(self._files.paths):
-                for named in self._names_in(path):
-                    for part in named.name.split(".")[-2:]:
-                        self._by_last.setdefault(part, []).append(named)
         return self._by_last.get(member, [])
 
     def at(self, path: str, line: int) -> Iterator[SettingsName]:
         """Yield the names on a line of a file."""
-        return (named for named in self._names_in(path) if named.line == line)
+        return (named for named in self._of(path) if named.line == line)
+
+    @cached_property
+    def _by_last(self) -> dict[str, list[SettingsName]]:
+        by_last: dict[str, list[SettingsName]] = {}
+        for path in sorted(self._files.paths):
+            for named in self._of(path):
+                for part in named.name.split(".")[-2:]:
+                    by_last.setdefault(part, []).append(named)
+        return by_last
+
+    def _of(self, path: str) -> tuple[SettingsName, ...]:
+        if path not in self._in_file:
+            self._in_file[path] = tuple(self._names_in(path))
+        return self._in_file[path]
 
     @cached_property
     def _are_placed(self) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Iterator
-from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.per_file import once_per_file
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -45,18 +45,14 @@ class NamespaceLookup(NamedTuple):
     module: str
 
 
-_FOUND: WeakKeyDictionary[PythonFile, tuple[NamespaceLookup, ...]] = WeakKeyDictionary()
-
-
+@once_per_file
 def namespace_lookups(file: PythonFile, names: Names) -> tuple[NamespaceLookup, ...]:
     """Return where a file looks a name up in itself or in a module, and uses what it finds.
 
     A name that is written down counts as any other does: `getattr(nets, "Fast")`. What is only read, compared or
     collected is no use: `{key: globals()[key] for key in keys}`.
     """
-    if file not in _FOUND:
-        _FOUND[file] = tuple(each for each in _lookups(file, names) if _is_used(file, each.node))
-    return _FOUND[file]
+    return tuple(each for each in _lookups(file, names) if _is_used(file, each.node))
 
 
 def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
@@ -207,8 +203,9 @@ def _gone_through(file: PythonFile, node: ast.AST | None, module: str | None) ->
 
 def _chooses(call: ast.Call) -> bool:
     """Whether a call asks whether something can be called, as who wants to call it does."""
-    asks_for_class = last_name(call.func) == "isinstance" and last_name(call.args[-1]) == "type" if call.args else False
-    return asks_for_class or last_name(call.func) in _CHOOSES
+    if last_name(call.func) == "isinstance":
+        return bool(call.args) and last_name(call.args[-1]) == "type"
+    return last_name(call.func) in _CHOOSES
 
 
 def _is_table_kept(file: PythonFile, statement: ast.stmt) -> bool:

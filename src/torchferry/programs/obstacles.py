@@ -13,8 +13,8 @@ from torchferry.programs.model import Need, Obstacle, Step, Way
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
 
-_LONGEST_NAME = 60
-"""Characters of the code that stands for what is not known."""
+LONGEST_NAME = 60
+"""Characters of the code that stands for a condition or a decision."""
 
 
 class Obstacles:
@@ -56,7 +56,7 @@ class Obstacles:
             return None
         way = way._replace(steps=(*way.steps, *lack.beyond))
         if lack.unsure:
-            condition = f"{' '.join(lack.unsure.split())[:_LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
+            condition = f"{' '.join(lack.unsure.split())[:LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
             way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
         return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
 

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
+from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
 K = TypeVar("K", bound=Hashable)
@@ -25,5 +26,18 @@ def per_file(find: Callable[[PythonFile, K], T]) -> Callable[[PythonFile, K], T]
         if key not in of_file:
             of_file[key] = find(file, key)
         return of_file[key]
+
+    return found
+
+
+def once_per_file(find: Callable[[PythonFile, Names], T]) -> Callable[[PythonFile, Names], T]:
+    """Let a function find out once what there is in a file; what it returns must not hold the file."""
+    kept: WeakKeyDictionary[PythonFile, T] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(file: PythonFile, names: Names) -> T:
+        if file not in kept:
+            kept[file] = find(file, names)
+        return kept[file]
 
     return found

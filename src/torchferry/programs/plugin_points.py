@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from torchferry.core import toml
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.record import NamedTuple
+from torchferry.programs.per_file import once_per_file
 from torchferry.source.flow.syntax import string_value
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -77,15 +77,11 @@ def _points(groups: dict[str, object]) -> Iterator[PluginPoint]:
                 yield PluginPoint(group, str(name), module.strip(), member.strip().partition(".")[0])
 
 
-_FOUND: WeakKeyDictionary[PythonFile, tuple[PluginCall, ...]] = WeakKeyDictionary()
-
-
+@once_per_file
 def plugin_calls(file: PythonFile, names: Names) -> tuple[PluginCall, ...]:
     """Return the calls of a file that ask for entry points."""
-    if file not in _FOUND:
-        calls = (call for word in _WORDS for call in file.calls_by_name(word))
-        _FOUND[file] = tuple(_call(file, call) for call in calls if names.qualified(call.func) in _LOADERS)
-    return _FOUND[file]
+    calls = (call for word in _WORDS for call in file.calls_by_name(word))
+    return tuple(_call(file, call) for call in calls if names.qualified(call.func) in _LOADERS)
 
 
 def _call(file: PythonFile, call: ast.Call) -> PluginCall:

@@ -81,9 +81,9 @@ class Reach:
         self._without: dict[Need, set[Unit]] = {need: set() for need in Need}
         """Those to which no way leads that is as sure."""
         self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
+        """The surest ways to files, by the error that is asked for, and whether all was looked at for them."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
         self._nested = 0  # searches from files that are under way
-        """The surest ways to files, and whether all was looked at for them."""
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
         """The settings files that the program is started with, or names itself, where that is known."""

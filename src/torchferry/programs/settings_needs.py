@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from torchferry.core.finding import Finding
 from torchferry.core.record import NamedTuple
-from torchferry.programs.made_objects import Making, SettingsName, SettingsNames
+from torchferry.programs.made_objects import Making, SettingsName
 from torchferry.programs.model import Need, Obstacle, Step, Way
 from torchferry.programs.reach import Reach
 from torchferry.programs.uses import Uses
@@ -34,10 +34,9 @@ class SettingsNeeds:
     """
 
     def __init__(self, uses: Uses, findings: Callable[[str], Sequence[Finding]]) -> None:
-        self._uses = uses
+        self._uses = uses.settings
         self._findings = findings
         self._files = uses.modules.settings
-        self._names = SettingsNames(self._files)
         self._tests: dict[tuple[ast.expr, SettingsName], tuple[ast.Compare | None, ...]] = {}
 
     def of(self, reach: Reach) -> Iterator[SettingsNeed]:
@@ -45,7 +44,7 @@ class SettingsNeeds:
         for path in sorted(reach.settings or self._files.paths):
             for finding in self._findings(path):
                 what = finding.lacks or finding.installs
-                makings = [each for each in self._uses.settings.makings() if each[0] in reach.closure] if what else []
+                makings = [each for each in self._uses.makings if each[0] in reach.closure] if what else []
                 if makings:
                     ways = [*self._ways(reach, makings, finding)]
                     best = min(ways, key=lambda way: (way.need, len(way.steps)), default=None)
@@ -59,7 +58,7 @@ class SettingsNeeds:
         place = finding.location
         lines = self._files.text(place.path).split("\n")
         step = Step(place.path, place.line, " ".join(lines[place.line - 1].split()))
-        for named in self._names.at(place.path, place.line):
+        for named in self._uses.names.at(place.path, place.line):
             for path, making in makings:
                 if (making.node, named) not in self._tests:  # an answer is remembered with its condition
                     self._tests[making.node, named] = tuple(making.tests(named))

@@ -35,12 +35,11 @@ class SettingsUses:
         self.modules = modules
         self._counts = counts
         self._passes_on = passes_on
-        self._named = SettingsNames(modules.settings)
-        self._makings: tuple[tuple[str, Making], ...] | None = None
+        self.names = SettingsNames(modules.settings)
 
     def named(self, file: PythonFile, name: str, method: str = "") -> Iterator[Use]:
         """Yield where an object is made of a class, or a function called, since settings name it."""
-        for named in self._named.ending_with(method or name) if self._making_paths else ():
+        for named in self.names.ending_with(method or name) if self._making_paths else ():
             whole, _, last = named.name.rpartition(".")
             module, _, owner = whole.rpartition(".") if method else (whole, "", last)
             if (owner, last) != (name, method or name):
@@ -49,7 +48,7 @@ class SettingsUses:
             if path is None or not (path == file.path or self._passes_on(path, name, file.path)):
                 continue
             choice = f"{named.name} ({named.path}:{named.line})"
-            for maker, making in self.makings():
+            for maker, making in self.makings:
                 for test in making.tests(named):
                     need = Need.ALWAYS if test is not None else Need.CHOSEN
                     yield Use(Place(maker, making.node), need, "" if test else choice, test=test, settings=named.path)
@@ -77,9 +76,8 @@ class SettingsUses:
         imports = self.modules.imports.get(path, ())
         return any(imported.module.partition(".")[0] in packages for imported in imports)
 
+    @cached_property
     def makings(self) -> tuple[tuple[str, Making], ...]:
-        """Return the calls that make objects of what settings name, each with its file."""
-        if self._makings is None:
-            loaded = ((path, self.sources.file(path)) for path in self._making_paths)
-            self._makings = tuple((path, each) for path, file in loaded if file is not None for each in makings(*file))
-        return self._makings
+        """The calls that make objects of what settings name, each with its file."""
+        loaded = ((path, self.sources.file(path)) for path in self._making_paths)
+        return tuple((path, each) for path, file in loaded if file is not None for each in makings(*file))

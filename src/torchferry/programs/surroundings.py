@@ -16,6 +16,7 @@ from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
 from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources
+from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -159,7 +160,7 @@ class Surroundings:
         if attempt not in self._failing:
             lines = self._lacking(file.path)
             self._failing[attempt] = _spans_any(attempt.body, lines) and any(
-                getattr(inner, "lineno", 0) in lines for statement in attempt.body for inner in _run_with(statement)
+                getattr(inner, "lineno", 0) in lines for inner in run_with(attempt.body)
             )
         return self._failing[attempt]
 
@@ -175,14 +176,6 @@ class Surroundings:
                 any(line in lines for line in _own_lines(branch)) for branch in branches
             )
         return self._either_way[choice]
-
-
-def _run_with(statement: ast.AST) -> Iterator[ast.AST]:
-    """Yield a statement and what is run with it: not the bodies of functions that it defines."""
-    yield statement
-    if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        for inner in ast.iter_child_nodes(statement):
-            yield from _run_with(inner)
 
 
 def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:

@@ -172,8 +172,7 @@ def asked_by_name(file: PythonFile, names: Names, owner: str, method: MethodName
     """Yield where a file may ask an object of a class for a method by its name."""
     for call, request in _requests(file, names):
         if request.may_be(owner, method):
-            asked = call.args[min(len(call.args), 2) - 1]
-            yield AskedMethod(call, None if request.text is not None else is_equal(asked, method.name))
+            yield AskedMethod(call, None if request.text is not None else is_equal(call.args[1], method.name))
 
 
 _ACCESS: dict[str, type[ast.expr_context]] = {"getattr": ast.Load, "setattr": ast.Store, "delattr": ast.Del}

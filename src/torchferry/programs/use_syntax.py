@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
 from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.names import Names
@@ -68,14 +69,17 @@ def _yields(unit: ast.AST) -> bool:
     """Whether a function gives values one after the other, and runs as far as they are taken."""
     if not isinstance(unit, ast.FunctionDef) or unit.decorator_list:
         return False
-    todo: list[ast.AST] = [*unit.body]
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in run_with(unit.body))
+
+
+def run_with(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield statements and what is run with them: not the bodies of functions that they define."""
+    todo: list[ast.AST] = [*statements]
     while todo:
         node = todo.pop()
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
+        yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             todo += ast.iter_child_nodes(node)
-    return False
 
 
 def is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:

@@ -80,8 +80,9 @@ _INDENT = re.compile(r"[ ]{4,}|\t")
 _RUN_MAGIC = re.compile(r"^%run[ \t]+", re.MULTILINE)
 
 _SERVERS = frozenset({"uvicorn", "gunicorn", "hypercorn", "daphne", "granian"})
-_APPLICATION = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 """Programs, and modules, that start the web application which a word names: `uvicorn app.main:app`."""
+
+_APPLICATION = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 
 _FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 

@@ -18,7 +18,8 @@ _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseExc
 MISSING = "ModuleNotFoundError"
 """What the import of a package raises that is not there."""
 
-_ENDS = frozenset({"exit", "quit", "_exit", "abort"})
+ENDS = frozenset({"exit", "quit", "_exit", "abort"})
+"""Functions that end the program."""
 
 
 class Guard(Enum):
@@ -99,7 +100,7 @@ def _ends(handler: ast.ExceptHandler) -> bool:
         or (
             isinstance(statement, ast.Expr)
             and isinstance(statement.value, ast.Call)
-            and last_name(statement.value.func) in _ENDS
+            and last_name(statement.value.func) in ENDS
         )
         for statement in handler.body
     )
