@@ -95,10 +95,7 @@ def _try_around(context: PythonContext, node: ast.AST) -> ast.Try | None:
 def _ways(context: PythonContext, attempt: ast.Try, node: ast.AST) -> tuple[_Outcomes, _Outcomes]:
     """Return what the two ways give: that on which nothing fails, and that of the handlers, which the target takes."""
     taken = _outcomes([*attempt.body, *attempt.orelse])
-    before, behind = _beside(context, attempt)
-    otherwise = _outcomes(before)
-    otherwise.pop("", None)
-    otherwise.update(_outcomes(behind[:1]) if isinstance(behind[0] if behind else None, ast.Return) else {})
+    otherwise = _outcomes_around(context, attempt)
     for handler in catching(attempt):
         otherwise.update(_outcomes(handler.body))
     return taken, otherwise
@@ -113,6 +110,14 @@ def _beside(context: PythonContext, statement: ast.stmt) -> tuple[Sequence[ast.s
             place = body.index(statement)
             return body[:place], body[place + 1 :]
     return (), ()
+
+
+def _outcomes_around(context: PythonContext, statement: ast.stmt) -> _Outcomes:
+    """Return what the statements before one give, and what is returned right behind it."""
+    before, behind = _beside(context, statement)
+    earlier = _outcomes(before)
+    earlier.pop("", None)
+    return {**earlier, **(_outcomes(behind[:1]) if behind and isinstance(behind[0], ast.Return) else {})}
 
 
 def _outcomes(statements: Sequence[ast.stmt]) -> _Outcomes:
@@ -198,9 +203,5 @@ def _decided(context: PythonContext, answers: Sequence[ast.expr], depth: int) ->
 
 
 def _branches(context: PythonContext, test: ast.If) -> tuple[_Outcomes, _Outcomes]:
-    before, behind = _beside(context, test)
-    earlier = _outcomes(before)
-    earlier.pop("", None)
-    later = _outcomes(behind[:1]) if isinstance(behind[0] if behind else None, ast.Return) else {}
-    around = {**earlier, **later}
+    around = _outcomes_around(context, test)
     return {**around, **_outcomes(test.body)}, {**around, **_outcomes(test.orelse)}

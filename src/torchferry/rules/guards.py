@@ -68,9 +68,7 @@ class _Guards:
         self._conditions: dict[ast.AST, str] = {}
         self._marked: dict[ast.AST, list[str]] = {}  # what a condition guards -> groups of such conditions
         self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
-        self._deciding: dict[
-            int, tuple[Message, Effect]
-        ] = {}  # questions that stay CUDA's, with what comes of their answer
+        self._deciding: dict[int, tuple[Message, Effect]] = {}  # questions that stay CUDA's: what their answer does
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
         for index, finding in enumerate(findings):

@@ -99,15 +99,20 @@ def replaced(context: PythonContext, name: str, row: Row) -> Message:
     """Say what a name becomes, and how sure that is."""
     target = context.target
     if row.status == "unknown":
-        return say(
-            "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
-            found=name,
-            target=target.title,
-            use=decide(target, row).use,
-        )
+        return unknown(context, name, decide(target, row).use)
     if row.use == name:
         return noted(say("`{found}` on {target}", found=name, target=target.title), row.remark)
     return noted(say("`{found}` is `{use}` on {target}", found=name, use=row.use, target=target.title), row.remark)
+
+
+def unknown(context: PythonContext, name: str, use: str) -> Message:
+    """Say that nobody knows whether the target has what a name comes to."""
+    return say(
+        "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
+        found=name,
+        target=context.target.title,
+        use=use,
+    )
 
 
 def missing(context: PythonContext, name: str, row: Row) -> Message:

@@ -22,6 +22,7 @@ from torchferry.rules.base import PythonContext, Rule, calls_of, calls_to, keywo
 from torchferry.rules.default_texts import evident_texts
 from torchferry.rules.distributed.tensors import stays_on_cpu, values
 from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.references import unknown
 from torchferry.source.flow.syntax import string_value
 
 _COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
@@ -87,12 +88,7 @@ class ModelCompiled(Rule):
 
         for name, call in calls_to(context):
             if name in _AHEAD and exemption_reason(context, call) is None:
-                message = say(
-                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
-                    found=name,
-                    target=context.target.title,
-                    use=name,
-                )
+                message = unknown(context, name, name)
                 yield self.finding(context, context.file.span(call.func), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
     def _cuda_graphs(self, call: ast.Call) -> str | None:

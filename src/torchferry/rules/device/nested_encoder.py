@@ -126,10 +126,12 @@ def _is_given_padding(context: PythonContext, name: str, call: ast.Call) -> bool
     origin = TracedExpression(call, context.file, context.names)
     for value, above in expressions_of(context.values, [origin], _SAME | {context.target.backend.DEVICE_TYPE}):
         if isinstance(above, ast.Call) and above.func is value.node:
-            masks = [_given(above, each, _MASKS[name]) for each in (padding, other)]
-            if [mask is None or (isinstance(mask, ast.Constant) and mask.value is None) for mask in masks] == [
-                False,
-                True,
-            ]:
+            if _is_given(above, padding, _MASKS[name]) and not _is_given(above, other, _MASKS[name]):
                 return True
     return False
+
+
+def _is_given(call: ast.Call, parameter: str, places: Mapping[str, int]) -> bool:
+    """Whether a call evidently gives a parameter something, and not None."""
+    given = _given(call, parameter, places)
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)

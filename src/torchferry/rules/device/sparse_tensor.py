@@ -33,6 +33,7 @@ from torchferry.rules.distributed.tensors import HOST, place_of, sets_default_de
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.object_uses import expressions_of
+from torchferry.rules.references import unknown
 from torchferry.rules.value_uses import TracedExpression
 from torchferry.source.flow.syntax import last_name, string_value
 
@@ -191,12 +192,7 @@ class SparseTensor(Rule):
                 continue
             span = context.file.span(call.func)
             if isinstance(registered, Unknown):
-                message = say(
-                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
-                    found=name,
-                    target=context.target.title,
-                    use=f"aten::{OF_NESTED}",
-                )
+                message = unknown(context, name, f"aten::{OF_NESTED}")
                 yield call, self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             elif OF_NESTED not in registered:
                 message = say(

@@ -291,12 +291,6 @@ def _values(question: KeyAsked) -> list[ast.expr]:
 
 def _is_name_of_card(question: KeyAsked) -> bool:
     """Whether an expression is what a card is called, and no device: `torch.cuda.get_device_name().upper()`."""
-    parts = (part for value in _values(question) for part in ast.walk(value))
-    names = (
-        part for each in parts for part in ([each] if not isinstance(each, ast.Name) else _values_of(question, each))
-    )
-    return any(isinstance(part, ast.Call) and last_name(part) == "get_device_name" for part in names)
-
-
-def _values_of(question: KeyAsked, name: ast.Name) -> list[ast.expr]:
-    return _values(question._replace(asked=name))
+    parts = (part for value in _values(question) for part in ast.walk(value) if isinstance(part, ast.expr))
+    values = (value for part in parts for value in _values(question._replace(asked=part)))
+    return any(isinstance(value, ast.Call) and last_name(value) == "get_device_name" for value in values)

@@ -19,13 +19,12 @@ from collections.abc import Iterator
 
 from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
-from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.distributed.nccl_internals import nccl_functions, unknown_elsewhere
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.references import ReferenceRule, missing
+from torchferry.rules.references import ReferenceRule, missing, unknown
 from torchferry.source.names import Reference
 
 _QUESTION = "torch.distributed.is_nccl_available"
@@ -61,12 +60,7 @@ class NcclAvailability(ReferenceRule):
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=Effect.RAISES)
         for node, name, use in unknown_elsewhere(context):
             if exemption_for(context, node) is None and not is_guarded(context, node):
-                message = say(
-                    "`{found}`: whether {target} has `{use}` is UNKNOWN; try it on the card",
-                    found=name,
-                    target=context.target.title,
-                    use=use,
-                )
+                message = unknown(context, name, use)
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
     def _import(self, context: PythonContext, reference: Reference) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.default_texts import defaults_of_option, parameter_default
+from torchferry.rules.default_texts import choices_of
 from torchferry.rules.device.strings import asked_when_run, literal_span, word_edits
 from torchferry.rules.environment.built_variable import built_variables
 from torchferry.rules.environment.variables import VARIABLE, VariableReplacement, replacement, replacement_of_any
@@ -184,17 +184,7 @@ def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
 
 def _texts_of(context: PythonContext, expression: ast.expr) -> tuple[str, ...]:
     """Return the texts that a value may be, with `{}` for what is put into them; those that are no numbers first."""
-    choices: list[ast.expr | None] = [expression]
-    if isinstance(expression, ast.IfExp):
-        choices = [expression.body, expression.orelse]
-    elif isinstance(expression, ast.BoolOp):
-        choices = [*expression.values]
-    elif isinstance(expression, ast.Name):
-        bindings = context.names.bindings(expression)
-        choices = [assigned_value(context.file, binding) or parameter_default(context, binding) for binding in bindings]
-    elif isinstance(expression, ast.Attribute):
-        choices = [*defaults_of_option(context, expression.attr)]
-    texts = [text for choice in choices if choice is not None and (text := _text_of(context, choice)) is not None]
+    texts = [text for each in choices_of(context, expression) if (text := _text_of(context, each)) is not None]
     return tuple(sorted(dict.fromkeys(texts), key=lambda text: text[:1].isdigit()))
 
 
