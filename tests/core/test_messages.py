@@ -113,7 +113,6 @@ SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
 ALWAYS_SEVERAL = {
     "Decide first (of {all} decisions):",
     "Decide first (of {all} decisions); {count} program then waits for none:",
-    "Decisions: {count} in {places} places, the worst first",
     "{decisions} in {count} places",
     "Of {programs} programs, {count} is undecided: it may need {names}, which {target} lacks",
     "larger than {limit} bytes: it was not read",

@@ -44,6 +44,7 @@ class ReportedDecision(NamedTuple):
         stopped: The programs that it stops.
         undecided: Those of which the files do not say whether they need it.
         waiting: The others that reach one of its places as they are started.
+        ways: How programs come to one of its places, each with the title of the program, where that was followed.
     """
 
     id: str
@@ -57,6 +58,7 @@ class ReportedDecision(NamedTuple):
     stopped: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    ways: tuple[tuple[str, Obstacle], ...] = ()
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class _DecisionGroup:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self.obstacles: list[Obstacle] = []
+        self.ways: list[tuple[str, Obstacle]] = []
         self.programs: dict[str, int] = {}
 
     def reached_by(self, program: str, rank: int) -> None:
@@ -169,7 +171,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
         ]
         for obstacle, rank in ranked:
             key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what))
-            groups[key].obstacles.append(obstacle)
+            groups[key].ways.append((judged.program.title, obstacle))
             groups[key].reached_by(judged.program.title, rank)
         for place in judged.decisions:
             for key in at[place]:
@@ -205,12 +207,14 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
     findings = tuple(
         sorted(group.findings, key=lambda each: (not each.blocker, each.grade is not Grade.MANUAL, each.location.order))
     )
-    obstacles = group.obstacles
+    obstacles = [obstacle for _, obstacle in group.ways]
     first = findings[0] if findings else None
     places = {each.location: None for each in findings}
     covered = {each.location if each.origin is None else each.origin for each in findings}
     places |= {each.place: None for each in obstacles if each.place not in covered}
-    by_rank = [tuple(name for name, rank in group.programs.items() if rank == wanted) for wanted in range(3)]
+    stopped, undecided, waiting = (
+        tuple(program for program, rank in group.programs.items() if rank == wanted) for wanted in range(3)
+    )
     return ReportedDecision(
         name,
         first.message if first is not None else obstacles[0].message,
@@ -218,9 +222,12 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
         min((each.effect for each in findings), key=_WORST_FIRST.index, default=Effect.RAISES),
         findings,
         tuple(places),
-        bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
-        bool(findings) and all(rule_facts(each.code).unresolved for each in findings),
-        *by_rank,
+        is_fix=bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
+        is_unresolved=bool(findings) and all(rule_facts(each.code).unresolved for each in findings),
+        stopped=stopped,
+        undecided=undecided,
+        waiting=waiting,
+        ways=tuple(group.ways),
     )
 
 
