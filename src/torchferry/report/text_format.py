@@ -311,6 +311,8 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
         yield say("Next: name the folder of the project, or a file of it.").render(lang)
     elif report.verdict is ProjectVerdict.READY:
         yield say("Next: nothing is to be done in the code.").render(lang)
+    elif report.partial:
+        yield say("Next: scan the whole project; what these files reach stands in others.").render(lang)
 
 
 # --- below it ---
