@@ -107,4 +107,4 @@ def _acceptance(decision: ReportedDecision) -> list[DecisionChoice]:
 
 
 def _places(count: int) -> Message:
-    return say_plural("one place", "{count} places", count=count)
+    return say_plural("a change in one place", "changes in {count} places", count=count)
