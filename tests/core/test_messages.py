@@ -120,7 +120,7 @@ ALWAYS_SEVERAL = {
     "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",
     "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
-    "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
+    "Not known for {target}: of {programs} programs, {count} reaches what was not read",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
     "keeps {found} % of {count} elements; {right} % are expected",
     "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",

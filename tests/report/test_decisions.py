@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.report.reports import hostile, real
 from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, display_width, say
+from torchferry.core.messages import Message, display_width, say, say_plural
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import full_format, json_format, show_format, text_format
 from torchferry.report.choices import choices_of
@@ -234,3 +234,16 @@ def test_the_choices_have_their_costs_and_the_recommended_one_is_first(case: str
     assert all(each.cost.render("en") and each.cost.render("zh") for each in choices)
     if place.package:
         assert f"in place of `{place.package}`" in choices[0].text.render("en")
+
+
+def test_what_is_alike_but_for_its_counts_is_one_decision_with_the_sums() -> None:
+    def source(line: int, kernels: int, launches: int) -> Finding:
+        counted = say_plural("{count} kernel", "{count} kernels", count=kernels)
+        started = say_plural("{count} launch", "{count} launches", count=launches)
+        return finding(line, say("source with {kernels} and {launches}", kernels=counted, launches=started))
+
+    (decision,) = decisions_of("npu", [source(1, 1, 0), source(2, 6, 1), source(3, 0, 0)], ()).all
+    assert decision.message.render("en") == "source with 7 kernels and 1 launch"
+    assert len(decision.places) == 3
+    (one,) = decisions_of("npu", [source(1, 5, 5)], ()).all
+    assert one.id == decision.id

@@ -87,9 +87,7 @@ class _Finder:
             programs.values(), key=lambda program: (not program.starts, program.path.count("/"), program.path)
         )
 
-    def _role(
-        self, path: str, starts: Sequence[Started], named: frozenset[str], asked: frozenset[str]
-    ) -> Role | None:
+    def _role(self, path: str, starts: Sequence[Started], named: frozenset[str], asked: frozenset[str]) -> Role | None:
         """Return the role of a file among the programs, or None where it is none of the users' programs.
 
         A document may say how to start a measurement; what starts a test, or a copy of another project, among these

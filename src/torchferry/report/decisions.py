@@ -11,7 +11,7 @@ from functools import partial
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, Value, say
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
@@ -34,7 +34,7 @@ class ReportedDecision(NamedTuple):
     Attributes:
         id: What it is called on the command line: the name of a package or module, or the rule with digits that stay
             when lines move and when files are migrated.
-        message: What it is, and what to do, at the first of its places.
+        message: What it is, and what to do, at the first of its places; counts are those of all places.
         code: The rule of that place.
         effect: The worst that happens at its places.
         findings: Its places, the worst first.
@@ -217,7 +217,7 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
     )
     return ReportedDecision(
         name,
-        first.message if first is not None else obstacles[0].message,
+        _summed([each.message for each in findings]) if findings else obstacles[0].message,
         first.code if first is not None else obstacles[0].code,
         min((each.effect for each in findings), key=_WORST_FIRST.index, default=Effect.RAISES),
         findings,
@@ -249,7 +249,7 @@ class _Keys:
             return ("", slug(thing))
         if finding.grade is Grade.UNSAFE:  # which fixes of a rule are right is one question
             return (finding.code, "")
-        alike, _ = without_subject(finding.message)
+        alike = _without_counts(without_subject(finding.message)[0])
         if alike not in self._texts:
             self._texts[alike] = in_cuda_words(self._target, alike.render("en"))
         return (finding.code, self._texts[alike])
@@ -265,6 +265,38 @@ def without_subject(message: Message) -> tuple[Message, str]:
         if isinstance(value, str) and name != "count":
             return message._replace(values=(*message.values[:number], (name, ""), *rest)), value
     return message, ""
+
+
+_COUNTED = ("count", "lines")
+"""Values of a message that belong to its place alone: how many things are there, and where."""
+
+
+def _without_counts(message: Message) -> Message:
+    """Return a message without its counts: what is said alike of two files is one decision, however much they hold."""
+    values = (
+        (name, _without_counts(value) if isinstance(value, Message) else "" if name in _COUNTED else value)
+        for name, value in message.values
+    )
+    return message._replace(values=tuple(values), singular="")
+
+
+def _summed(messages: Sequence[Message]) -> Message:
+    """Return the first of messages that are alike but for their counts, with the sums of these."""
+    first = messages[0]
+    if any(each.template != first.template or len(each.values) != len(first.values) for each in messages):
+        return first
+    values: list[tuple[str, Value]] = []
+    for number, (name, value) in enumerate(first.values):
+        others = [each.values[number][1] for each in messages]
+        inner = [each for each in others if isinstance(each, Message)]
+        numbers = [int(each) for each in others if isinstance(each, str) and each.isdecimal()]
+        if len(inner) == len(others):
+            values.append((name, _summed(inner)))
+        elif name == "count" and len(numbers) == len(others):
+            values.append((name, str(sum(numbers))))
+        else:
+            values.append((name, "..." if name == "lines" and len(set(others)) > 1 else value))
+    return first._replace(values=tuple(values))
 
 
 def slug(thing: str) -> str:

@@ -367,7 +367,7 @@ def _unread_lines(report: Report, layout: TextLayout) -> Iterator[str]:
     for reason in [*places][:_MOST_UNREAD]:
         reached = say_plural("one program reaches it", "{count} programs reach it", count=len(programs[reason]))
         where = some_of([*places[reason]], _MOST_PLACES)
-        line = f"{reason.render(layout.lang)}: {where} ({reached.render(layout.lang)})"
+        line = f"{reached.render(layout.lang)}: {reason.render(layout.lang)}: {where}"
         yield from layout.wrapped(visible(line), "  ", _MOST_TEXT)
     if len(places) > _MOST_UNREAD:
         yield f"  {say('... and {count} more', count=len(places) - _MOST_UNREAD).render(layout.lang)}"
@@ -473,7 +473,9 @@ def _text(decision: ReportedDecision, layout: TextLayout) -> Iterator[str]:
     yield cut(f"      {_as_many(places, min(layout.width, _LONGEST) - 6, _MOST_PLACES) or places[0]}", _LONGEST)
     steps = steps_of(decision.ways[0][1]) if decision.ways else ()
     if len(steps) > 1:
-        yield cut(f"      {visible(_ends_of(steps))}", _LONGEST)
+        way = visible(_ends_of(steps))
+        fits = display_width(way) + 6 <= layout.width
+        yield f"      {way}" if fits else layout.cut(f"      {visible(steps[0])} -> ...")
 
 
 def some_of(names: Sequence[str], most: int | None) -> str:
