@@ -20,6 +20,7 @@ from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.core.terminal import visible
 from torchferry.report import html_data, html_format, html_words
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.html_escape import json_in_html, marked, paragraphs
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.side_by_side import rows
@@ -158,7 +159,7 @@ def test_markup_is_escaped_before_code_is_marked() -> None:
 def test_without_its_script_the_page_says_everything(report: Report, lang: str) -> None:
     page = Page(html_format.render(report, lang))
     text = page.text
-    assert report.verdict_message.render(lang) in text
+    assert verdict_sentence(report).render(lang) in text
     for finding in report.findings:
         assert " ".join(visible(finding.message.render(lang)).replace("`", "").split()) in text
         assert f"{finding.location.line}:{finding.location.column}" in text

@@ -20,6 +20,7 @@ from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report import html_words as words
 from torchferry.report.full_format import GRADE_TITLES
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.html_data import LONGEST, data
 from torchferry.report.html_escape import json_in_html, lines, marked, paragraphs, text
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
@@ -117,7 +118,7 @@ def _verdict(report: Report, lang: str) -> Iterator[str]:
     title = report.target_title.render(lang)
     yield f'<section class="verdict {_CLASSES[report.verdict]}" aria-labelledby="verdict">'
     yield f'<p class="route">{text(report.root)} → {text(title)}</p>'
-    yield f'<h1 id="verdict">{text(report.verdict_message.render(lang))}</h1>'
+    yield f'<h1 id="verdict">{text(verdict_sentence(report).render(lang))}</h1>'
     yield '<ul class="facts">'
     yield f"<li>{_word(words.TARGET, lang)}<code>{text(report.target)}</code></li>"
     yield f"<li>{_say_plural('{count} file examined', '{count} files examined', lang, count=report.files)}</li>"

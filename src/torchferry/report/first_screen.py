@@ -1,0 +1,168 @@
+"""The first screen of a text report: programs by verdict, what to decide first, the commands that come next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import not_
+
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, display_width, say, say_in, say_plural
+from torchferry.core.terminal import visible
+from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.report.decisions import ReportedDecision
+from torchferry.report.model import ProjectVerdict, Report
+from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
+from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut
+
+FEW = 2
+"""Programs that are counted by their verdicts; fewer are shown with their reasons."""
+
+_MOST_FIRST = 5
+"""Decisions on the first screen."""
+
+_AROUND_FIRST = 6
+"""Lines that stand with them: their title, the commands, and an empty one before each."""
+
+_MOST_BELOW = 3
+"""Decisions that are not named first where there is one program: they stand directly below."""
+
+_MOST_CLASSES = 8
+"""Lines of the programs by verdict."""
+
+
+def program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield how many programs have each verdict, the worst first, behind an empty line."""
+    if len(report.programs) < FEW:  # it is shown below with its reasons
+        return
+    yield ""
+    yield layout.title(say("Programs: {count}", count=len(report.programs)))
+    for verdict, words, group in _classes(report):
+        begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
+        names = as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
+        yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
+    carriers = [name for judged in report.programs for name in judged.carriers]
+    if carriers:
+        row = say("Unverified code that programs rest on: {names}", names=names_of(carriers))
+        yield layout.cut(visible(row.render(layout.lang)))
+
+
+def _classes(report: Report) -> Iterator[tuple[Verdict, Message, list[Judged]]]:
+    """Yield the programs that share a verdict and its reservations, with both in words, the worst first."""
+    by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
+    for judged in report.programs:
+        may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        reservations = (judged.unresolved, judged.carriers, judged.accepted)
+        is_open, rests, is_accepted = (may_run and bool(each) for each in reservations)
+        by_verdict[judged.verdict, is_open, rests, is_accepted].append(judged)
+    are_many = len(by_verdict) > _MOST_CLASSES
+    if are_many:  # which reservations a program has is told with -v then
+        reserved = {verdict for verdict, *reservations in by_verdict if any(reservations)}
+        merged: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
+        for (verdict, *_), group in by_verdict.items():
+            merged[verdict, verdict in reserved, False, False] += group
+        by_verdict = merged
+    for key in sorted(by_verdict, key=lambda key: (WORST_FIRST.index(key[0]), *map(not_, key[1:]))):
+        (verdict, is_open, rests, is_accepted), group = key, by_verdict[key]
+        words = _class_words(verdict, group)
+        if is_open and are_many:
+            words = say("{verdict}, some with reservations", verdict=words)
+        elif is_open:
+            words = say("{verdict}, but for unresolved places", verdict=words)
+        if rests:
+            words = say("{verdict}, on unverified code", verdict=words)
+        if is_accepted:
+            # a place that several programs come to is one
+            by = [each.by for each in dict.fromkeys(place for judged in group for place in judged.accepted)]
+            words = say("{verdict}, with {places}", verdict=words, places=accepted_places(by))
+        yield verdict, words, group
+
+
+def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
+    """Return what programs with one verdict have in common, as a phrase."""
+    match verdict:
+        case Verdict.BLOCKED:
+            return say("blocked by {names}", names=_things(each for judged in group for each in judged.blockers))
+        case Verdict.NOT_JUDGED:
+            return say_in("verdict", "not judged")
+        case Verdict.MAY_NEED:
+            return say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
+        case Verdict.DECISIONS:
+            if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
+                fixes = any(judged.fixes for judged in group)
+                return say_in("verdict", "ready after fixes") if fixes else say_in("verdict", "ready")
+            return say_in("verdict", "ready after decisions")
+        case Verdict.WITHOUT:
+            names = _things(each for judged in group for each in judged.optional)
+            return say("ready without {names}", names=names)
+        case Verdict.FIXES:
+            return say_in("verdict", "ready after fixes")
+        case Verdict.READY:
+            return say_in("verdict", "ready")
+
+
+def _things(obstacles: Iterable[Obstacle]) -> str:
+    return names_of([obstacle.what for obstacle in obstacles])
+
+
+def most_first(room: int) -> int:
+    """Return how many decisions are named first, where so many lines of the first screen are left."""
+    return max(min(_MOST_FIRST, room - _AROUND_FIRST), 1)
+
+
+def first_decisions(report: Report, first: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
+    """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
+    decisions = report.decisions
+    count = len(decisions.to_decide)
+    if not count or (count < _MOST_BELOW and len(report.programs) < FEW):
+        return
+    ready = decisions.ready_after(first)
+    yield ""
+    if ready:
+        title = say(
+            "Decide first ({shown} of {all}); programs that no longer wait then: {count} of {waiting}",
+            shown=len(first),
+            all=count,
+            count=ready,
+            waiting=len(decisions.of_program),
+        )
+    else:
+        title = say("Decide first ({shown} of {all}):", shown=len(first), all=count)
+    yield layout.title(title)
+    width = min(max(display_width(each.id) for each in first), 24)
+    for each in first:
+        text = each.message.render(layout.lang)
+        beginning = say("`{name}` on {target}: ", name=each.id, target=report.target_title).render(layout.lang)
+        yield layout.cut(f"  {visible(each.id):{width}}  {visible(text.removeprefix(beginning))}")
+
+
+def next_commands(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], lang: str) -> Iterator[str]:
+    """Yield the commands that come next, for the paths that were named."""
+    place = " ".join(shlex.quote(path) for path in paths)
+    style = "" if report.style == "native" else f" --style {report.style}"
+    asked = f"{place} -t {report.target}{style}"
+    commands: list[tuple[str, Message]] = []
+    if report.by_grade[Grade.SAFE]:
+        purpose = say_plural(
+            "makes the one safe fix", "makes the {count} safe fixes", count=report.by_grade[Grade.SAFE]
+        )
+        commands.append((f"torchferry migrate {asked}", purpose))
+    if first and not style:
+        shown = f"torchferry show {shlex.quote(first[0].id)} {asked}"
+        commands.append((shown, say("one decision with its code and its choices")))
+    if report.findings:
+        commands.append((f"torchferry scan {asked} -v", say("each program with its reasons, and every place")))
+    yield ""
+    title = say("Next:").render(lang)
+    for command, purpose in commands:
+        yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", LONGEST)
+        title = " " * display_width(title)
+    if commands:
+        return
+    if not report.files:
+        yield say("Next: name the folder of the project, or a file of it.").render(lang)
+    elif report.verdict is ProjectVerdict.READY:
+        yield say("Next: nothing is to be done in the code.").render(lang)
+    elif report.partial:
+        yield say("Next: scan the whole project; what these files reach stands in others.").render(lang)
