@@ -211,7 +211,7 @@ class Lacks:
         return found
 
     def _script(self, name: str, path: str) -> str:
-        """Return the script that builds a compiled module for a file: of several the one in or nearest above its folder."""
+        """Return the script that builds a compiled module for a file: of several the nearest in or above its folder."""
         scripts = self.compiled[name]
         above = [each for each in scripts if path.startswith(each[: each.rfind("/") + 1])]
         return max(above, key=lambda each: each.count("/")) if above else scripts[0]
