@@ -69,11 +69,11 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
         paths: What was named on the command line.
     """
     verdict = verdict_sentence(report).render(layout.lang)
-    wrapped = layout._replace(width=layout.width if layout.is_terminal else LONGEST).wrapped(verdict, "")
-    painted = [layout.paint(line, "verdict") for line in wrapped]
+    in_lines = [*layout._replace(width=layout.width if layout.is_terminal else LONGEST).wrapped(verdict, "")]
+    painted = [layout.paint(line, "verdict") for line in in_lines]
     yield from painted
     count = 0
-    for line in _below_verdict(report, layout, paths, SCREEN - len(painted)):
+    for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, in_lines))):
         yield line
         count += 1
     if count > SCREEN:
@@ -82,12 +82,12 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
 
 
 def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], room: int) -> Iterator[str]:
-    """Yield all lines but those of the verdict; `room` is how many of them a first screen has."""
+    """Yield all lines but those of the verdict; `room` is how many rows the first screen has for them."""
     lang, paint, verbose, *_ = layout
     decisions = report.decisions
-    head = [*head_lines(report, lang), *program_counts(report, layout)]
-    first = decisions.first(most_first(room - len(head)))
-    yield from head
+    head, counts = [*head_lines(report, lang)], [*program_counts(report, layout)]
+    first = decisions.first(most_first(room - sum(map(layout.rows, head)) - len(counts)))
+    yield from (*head, *counts)
     yield from first_decisions(report, first, layout)
     yield from next_commands(report, first, paths, lang)
     if verbose or len(report.programs) < FEW:

@@ -59,6 +59,10 @@ class TextLayout(NamedTuple):
         """Return a line of the first screen."""
         return cut(line, self.width)
 
+    def rows(self, line: str) -> int:
+        """Return how many rows of the width a line without colours takes."""
+        return max(1, -(-display_width(line) // self.width))
+
     def wrapped(self, text: str, indent: str, most: int | None = None) -> Iterator[str]:
         """Yield a text in lines of the width: broken at blanks and between Chinese characters, never in a word.
 
