@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
-from torchferry.core.progress import counted
+from torchferry.core.progress import doing
 from torchferry.rehearsal import build
 from torchferry.rehearsal.driver.description import SimulatedDriver
 
@@ -116,8 +116,11 @@ def make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
         ]
         for name in driver.libraries
     ]
-    for call in counted(say("building the simulated driver, step"), [command(driver, compiler, written, core), *links]):
-        _run(call, driver)
+    calls = [command(driver, compiler, written, core), *links]
+    with doing(say("building the simulated driver, step"), len(calls)) as work:
+        for number, call in enumerate(calls, 1):
+            work.reach(number)
+            _run(call, driver)
 
 
 def _run(call: list[str], driver: SimulatedDriver) -> None:
