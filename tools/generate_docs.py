@@ -92,10 +92,10 @@ HEADS = {
     "such an import is not judged",
     "host": "what does not touch a card: the same on every target",
     "made": "This page is written from the code; `make generated` makes it anew.",
-    "progress": "A command that takes longer than a second says what it is doing and how far it is, in one line such as "
-    "`examining files 312 of 1,204`, which is gone when it is done. The line is on standard error, and there only where "
-    "that is a terminal: pipes, files, the logs of CI services and terminals with `TERM=dumb` get none of it. While a "
-    "program of yours has the terminal, there is no such line.",
+    "progress": "A command that takes longer than a second says what it is doing and how far it is, in one line such "
+    "as `examining files 312 of 1,204`, which is gone when it is done. The line is on standard error, and there only "
+    "where that is a terminal: pipes, files, the logs of CI services and terminals with `TERM=dumb` get none of it. "
+    "While a program of yours has the terminal, there is no such line.",
 }
 """The words of the pages, by what they head; `tools/locale/docs.po` has their Chinese, with these names as context."""
 
