@@ -17,10 +17,14 @@ import pytest
 
 from tests.processes import HANGS
 from tests.progress_line import SERVICES, drawn_at_once, lines_drawn, screen
+from torchferry.backends import registry
 from torchferry.core import command, progress, supported_torch, terminal
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import Work, counted, doing, never_shown, reading
 from torchferry.core.terminal import ProtectedStream, print_notice
+from torchferry.rehearsal import build
+from torchferry.rehearsal.driver import building
+from torchferry.rehearsal.driver.description import load_driver
 
 FILES = say("reading {path}", path="a.py")
 
@@ -350,3 +354,18 @@ def test_a_file_and_torch_say_what_they_are(tmp_path: Path, shown: Terminal, mon
         "reading gone",
         "importing torch",
     ]
+
+
+def test_builds_say_what_they_are(tmp_path: Path, shown: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_at_once(monkeypatch)
+    monkeypatch.setattr(build, "run_compiler", lambda call: "")
+    driver = load_driver(registry.load("npu"))
+    assert driver is not None
+    building.make(driver, "cc", tmp_path)
+    calls = 1 + len(driver.libraries)
+    steps = [f"building the simulated driver, step {number} of {calls}" for number in range(calls + 1)]
+    assert lines_drawn(shown.written()) == steps
+    build._build(build.Recipe("2.13.0", tmp_path, "c++", "g++ 13", ()), tmp_path / "device.so")
+    assert lines_drawn(shown.written())[len(steps) :] == ["building the rehearsal device"]
+    rows = [row for row in screen(shown.written()) if "building" in row]
+    assert [row.partition(" (")[0] for row in rows] == ["torchferry: building the rehearsal device for torch 2.13.0"]
