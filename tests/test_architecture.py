@@ -358,10 +358,10 @@ PRINTS_OTHERWISE = {
     # tracebacks of a user's program
     "numerics/framework/launcher.py": {"traceback.print_exc"},
     "shim/no_device.py": {"traceback.print_exception"},
-    # whether there is a terminal, and the console of a progress bar, whose texts are `visible`
-    "cli/output.py": {"sys.stdout", "sys.stderr", "Console"},
-    "cli/packages.py": {"sys.stderr"},
-    "cli/profile_options.py": {"sys.stderr"},
+    # whether there is a terminal
+    "cli/output.py": {"sys.stdout"},
+    # what is written over again: the line that says how far a command is, a table of hosts; their texts are `visible`
+    "core/progress.py": {"sys.stderr"},
     "deploy/progress.py": {"sys.stderr", "Console"},
     # questions, whose texts are `visible`
     "cli/deploy_options.py": {"click.prompt"},

@@ -92,6 +92,10 @@ HEADS = {
     "such an import is not judged",
     "host": "what does not touch a card: the same on every target",
     "made": "This page is written from the code; `make generated` makes it anew.",
+    "progress": "A command that takes longer than a second says what it is doing and how far it is, in one line such "
+    "as `examining files 312 of 1,204`, which is gone when it is done. The line is on standard error, and there only "
+    "where that is a terminal: pipes, files, the logs of CI services and terminals with `TERM=dumb` get none of it. "
+    "While a program of yours has the terminal, there is no such line.",
 }
 """The words of the pages, by what they head; `tools/locale/docs.po` has their Chinese, with these names as context."""
 
@@ -323,7 +327,8 @@ def _value(value: object, lang: str) -> str:
 
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
-    yield f"# {heads(lang)['commands']}\n\n{heads(lang)['made']}"
+    words = heads(lang)
+    yield f"# {words['commands']}\n\n{words['made']}\n\n{words['progress']}"
     with _environment(TORCHFERRY_LANG=lang), click_in_chinese() if lang == "zh" else nullcontext():
         for name, shown in _helps(speaking(cli), None, "torchferry"):
             yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"

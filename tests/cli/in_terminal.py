@@ -18,7 +18,7 @@ SECONDS = 300.0
 
 
 def in_terminal(
-    *arguments: str | bytes, cwd: Path, env: dict[str, str] | None = None, piped: bool = False
+    *arguments: str | bytes, cwd: Path, env: dict[str, str] | None = None, piped: bool = False, apart: bool = False
 ) -> tuple[int | None, bytes, bytes]:
     """Run a command in a fork of this process; return its exit code, what its terminal got and what its pipe got.
 
@@ -26,13 +26,14 @@ def in_terminal(
         arguments: What follows `torchferry`.
         cwd: The folder that it is started in.
         env: Variables beside those of the tests.
-        piped: Whether its standard output is a pipe; standard error is the terminal in any case.
+        piped: Whether its standard output is a pipe.
+        apart: Whether standard error is a pipe too, the same one, so that the terminal gets nothing.
     """
     master, slave = pty.openpty()
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
-        _become(arguments, cwd, env or {}, slave, writing if piped else slave)
+        _become(arguments, cwd, env or {}, writing if piped or apart else slave, writing if apart else slave)
     os.close(slave)
     os.close(writing)
     got = {master: bytearray(), reading: bytearray()}
@@ -55,12 +56,12 @@ def in_terminal(
     return (None if left else status), bytes(got[master]), bytes(got[reading])
 
 
-def _become(arguments: tuple[str | bytes, ...], cwd: Path, env: dict[str, str], slave: int, output: int) -> None:
+def _become(arguments: tuple[str | bytes, ...], cwd: Path, env: dict[str, str], output: int, errors: int) -> None:
     status = 70
     try:
         gc.freeze()
         os.setsid()
-        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), output, slave)):
+        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), output, errors)):
             os.dup2(file, number)
         os.chdir(cwd)
         os.environ.update(env)

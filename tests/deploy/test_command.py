@@ -7,12 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.in_terminal import in_terminal
+from tests.progress_line import drawn_at_once
 from torchferry.core.errors import TorchferryError
 from torchferry.core.importable import is_importable
+from torchferry.deploy import playing
 from torchferry.deploy.inventory import PlayOptions, hidden_texts
 from torchferry.deploy.plan import make_plan, project_folder
 from torchferry.deploy.playing import HostOutcome, StepOutcome, _Events
@@ -251,3 +255,27 @@ def test_a_run_is_a_page_that_loads_nothing(tmp_path: Path) -> None:
     assert "src=" not in text
     status, chinese, _ = run(tmp_path, "report", "-t", "ptex", "-i", "hosts.ini", "-f", "html", "--lang", "zh")
     assert 'lang="zh"' in chinese
+
+
+def test_a_terminal_shows_that_ansible_starts_and_then_the_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = StepOutcome("node7", "architecture", "ok", 1.0)
+
+    def play(plan: object, options: object, mode: str, take: Callable[[StepOutcome], None]) -> dict[str, HostOutcome]:
+        take(outcome)
+        return {"node7": HostOutcome("node7", {"architecture": outcome})}
+
+    drawn_at_once(monkeypatch)
+    monkeypatch.setattr(playing, "play", play)
+    (tmp_path / "hosts.ini").write_text("node7\n", encoding="utf-8")
+    words = ("deploy", "check", "-t", "ptex", "-i", "hosts.ini", "-f", "json")
+    _, shown, printed = in_terminal(*words, cwd=tmp_path, piped=True)
+    first, _, table = shown.decode().partition("node7")
+    assert "\rstarting Ansible\r" in first
+    assert "Ansible" not in table
+    assert "passed" in table
+    assert json.loads(printed)["hosts"].keys() == {"node7"}
+    _, shown, printed = in_terminal(*words, cwd=tmp_path, apart=True)
+    assert shown == b""
+    assert printed.startswith(b"node7  architecture: nothing to do (1 s)\n{")

@@ -18,6 +18,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_text
 from torchferry.core.folders import files_below
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import counted
 from torchferry.core.record import NamedTuple
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     wanted = _wanted(terms)
     worst: PairVerdict | None = None
     bad = 0
-    for name in names:
+    for name in counted(say("comparing outputs"), names):
         verdict = _pair(run, run.where / terms.folder / name, reference / name, terms)
         if not verdict.good:
             bad += 1
@@ -137,7 +138,7 @@ def _with_limit(situation: Situation, terms: OutputTerms, names: Sequence[Path])
         return replace(terms, psnr=DEFAULT_PSNR)
     root = situation.file.root
     least = math.inf
-    for name in names:
+    for name in counted(say("comparing outputs"), names):
         again = root / terms.rounding / name
         try:
             if again.samefile(root / terms.reference / name):

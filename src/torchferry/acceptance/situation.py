@@ -19,6 +19,7 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.files import open_regular
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing
 from torchferry.rehearsal.config import Rehearsal
 
 BASELINE, TARGET, REHEARSAL = "baseline", "target", "rehearsal"
@@ -103,8 +104,10 @@ class Situation:
         interruptible = options.pop("interruptible", False)
         logs = self.folder / "logs"
         logs.mkdir(exist_ok=True)
-        self.tell(say("running {command}", command=typed(command.words)))
-        done = runs.run(name, command, root or self.file.root, logs / f"{name}.log", **options)
+        title = say("running {command}", command=typed(command.words))
+        self.tell(title)
+        with doing(title):
+            done = runs.run(name, command, root or self.file.root, logs / f"{name}.log", **options)
         if done.signalled and not interruptible:
             raise KeyboardInterrupt
         self.made = [each for each in self.made if each.name != name] + [done]

@@ -10,6 +10,7 @@ from torchferry.acceptance.gates import STAGES, Gate, GateMaker, GateStatus, rea
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 
 
 def _stability(situation: Situation) -> list[Gate]:
@@ -53,7 +54,8 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
             gates.append(GateMaker(stage).unjudged("", say("the accept file leaves it out: {reason}", reason=reason)))
             continue
         try:
-            gates += _JUDGES[stage](situation)
+            with doing(say("judging {stage}", stage=stage)):
+                gates += _JUDGES[stage](situation)
         except UnjudgedError as error:
             gates.append(GateMaker(stage).unjudged("", error.reason))
         except TorchferryError as error:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from torchferry import __version__
-from torchferry.core import exitcodes, internal_error
+from torchferry.core import exitcodes, internal_error, progress
 from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
@@ -173,6 +173,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminated)
     protect_streams()
     internal_error.watch_threads(sys.argv[1:])
+    progress.speak(_asked_language)
     try:
         status = _status()
     except OutputError:  # the error that was to be told cannot be written either
@@ -180,8 +181,19 @@ def main() -> None:
         status = exitcodes.ERROR
     if internal_error.failed_in_thread():
         status = exitcodes.ERROR
+    progress.removed()
     gc.freeze()  # or all that is left would be looked through once more at the end
     sys.exit(status)
+
+
+def _asked_language() -> str:
+    """Return the language of the command that is running: `--lang`, else the user's."""
+    context = click.get_current_context(silent=True)
+    while context is not None:
+        if context.params.get("lang"):
+            return str(context.params["lang"])
+        context = context.parent
+    return language()
 
 
 def _status() -> Any:

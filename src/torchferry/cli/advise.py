@@ -15,13 +15,14 @@ from torchferry.advice.training_code import TrainingCode
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import target_option
 from torchferry.cli.judging import within_project
-from torchferry.cli.output import progress
-from torchferry.cli.profile_options import lang_option, open_shown
+from torchferry.cli.profile_options import lang_option
 from torchferry.cli.settings import settle
 from torchferry.cli.writing import file_option, write
 from torchferry.core import env, exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
+from torchferry.profiling.comparison import open_run
 from torchferry.rules.analysis import analyse
 from torchferry.rules.attention.attention_package import AttentionPackage
 from torchferry.rules.base import Rule
@@ -80,8 +81,7 @@ def command(
     setting = settle(choices._replace(paths=(choices.root,), around=None), rewrite=False)
     attention = [rule for rule in rules() if _says_what_does_not_come_along(rule)]
     request = setting.request._replace(rules=attention, selection=Selection())
-    with progress(len(request.listing.entries)) as advance:
-        analysis = analyse(request, advance)
+    analysis = analyse(request)
     if analysis.project is None or not analysis.project.paths:
         raise UsageError(say("{path} has no Python file", path=setting.root))
     code = TrainingCode(
@@ -91,11 +91,12 @@ def command(
         raise UsageError(say("{path} has no Python file", path=", ".join(map(str, paths))))
     measured = None
     if trace is not None:
-        measured = MeasuredRun(open_shown(trace))
+        measured = MeasuredRun(open_run(trace))
         if not force:
             require_same_program(code, measured)
     notebooks = 0 if choices.only else sum(entry.kind is Kind.NOTEBOOK for entry in request.listing.entries)
-    counsel = advise(code, setting.target, analysis.findings, measured, notebooks)
+    with doing(say("looking for advice")):
+        counsel = advise(code, setting.target, analysis.findings, measured, notebooks)
     text: str | Iterable[str]
     if output_format == "json":
         text = report.json_text(counsel, setting.target)

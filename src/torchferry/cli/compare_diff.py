@@ -10,7 +10,8 @@ import click
 
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
-from torchferry.core.messages import language
+from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -53,9 +54,9 @@ def command(
     from torchferry.numerics.runlog.record import read_record
 
     lang = lang or language()
-    result = compare(
-        read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
-    )
+    records = read_record(reference), read_record(other), read_record(envelope) if envelope is not None else None
+    with doing(say("comparing the records")):
+        result = compare(*records)
     text: str | Iterable[str]
     if output_format == "json":
         text = diff.as_json(result, lang)

@@ -11,6 +11,7 @@ from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_data, print_text
 
 
@@ -30,7 +31,8 @@ def show(device: str, output_format: str, lang: str | None) -> None:
     """
     lang = lang or language()
     try:
-        from torchferry.device.manager import DeviceManager
+        with doing(say("importing torch")):
+            from torchferry.device.manager import DeviceManager
     except ImportError as error:
         if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name == "torch":
             raise supported_torch.absent("torchferry device show", sys.executable) from None
@@ -38,7 +40,8 @@ def show(device: str, output_format: str, lang: str | None) -> None:
             say("DeviceManager needs torch: {error}", error=error.__cause__ or error),
             say("install the torch version that the accelerator's plugin requires"),
         ) from None
-    manager = DeviceManager(device)
+    with doing(say("looking for a device")):
+        manager = DeviceManager(device)
     if output_format == "json":
         print_data(json_text(manager.report(), indent=2))
     else:

@@ -16,6 +16,7 @@ from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say, say_plural
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_data, print_text
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.host import Host
@@ -68,14 +69,15 @@ def command(
     wanted = [message["symbol"]] if message is not None else list(symbols)
     host = Host()
     search = _search(host, getattr(choices, "target", ""), sdk, sources, pytorch_src)
-    if message is not None and not path.is_file():
-        explanation, verdicts = None, explain(wanted, search)
-    elif message is None and not path.exists() and _SYMBOL.match(subject) and "." not in subject:
-        explanation, verdicts = None, explain([subject], search)
-    else:
-        explanation = explain_library(read_library(path), search, wanted)
-        verdicts = explanation.verdicts
-        _refuse_absent(explanation, wanted)
+    with doing(say("looking for symbols")):
+        if message is not None and not path.is_file():
+            explanation, verdicts = None, explain(wanted, search)
+        elif message is None and not path.exists() and _SYMBOL.match(subject) and "." not in subject:
+            explanation, verdicts = None, explain([subject], search)
+        else:
+            explanation = explain_library(read_library(path), search, wanted)
+            verdicts = explanation.verdicts
+            _refuse_absent(explanation, wanted)
     if output_format == "json":
         print_data(json_text(_document(explanation, verdicts, lang), indent=2))
     else:

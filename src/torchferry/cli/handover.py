@@ -19,6 +19,7 @@ from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, language, say, say_plural
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_text
 
 if TYPE_CHECKING:
@@ -152,8 +153,9 @@ def prepare_command(
             say("judge the project there: torchferry accept -t {target}", target=chosen),
         )
     today = datetime.now(timezone.utc)
-    chosen_program = choose_program(path, files.with_flagged, program)
-    require_whole_program(path, files, chosen_program, exclude)
+    with doing(say("finding programs")):
+        chosen_program = choose_program(path, files.with_flagged, program)
+        require_whole_program(path, files, chosen_program, exclude)
     request = HandoverRequest(
         form=form,
         root=path,
@@ -172,7 +174,8 @@ def prepare_command(
         dockerfile=dockerfile,
         said=values,
     )
-    prepared = prepare(request)
+    with doing(say("preparing the hand-over")):
+        prepared = prepare(request)
     remarks = list(prepared.remarks)
     if read is not None and read.project and read.project != path.resolve().name:
         remarks.insert(0, say("the evidence is of a project called {name}: is it of this one?", name=read.project))

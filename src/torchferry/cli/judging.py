@@ -9,10 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.output import progress, slow_progress
 from torchferry.cli.settings import RunSettings
 from torchferry.core import config
-from torchferry.core.messages import Message, say, say_in
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
@@ -65,8 +64,7 @@ def whole(setting: RunSettings, choices: Choices, analysis: Analysis) -> Analysi
     request = setting.request._replace(
         listing=listing, selection=Selection(), rewrite=False, account=False, seen=None, redirected=False
     )
-    with progress(len(listing.entries)) as advance:
-        return analyse(request, advance)
+    return analyse(request)
 
 
 def whole_listing(setting: RunSettings, choices: Choices) -> Listing:
@@ -105,8 +103,7 @@ def verdicts(
 
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
-    with slow_progress(say_in("progress", "judging programs")) as progress_of:
-        judged = judge(analysis, setting.target, named, only, packages, starts, progress_of)
+    judged = judge(analysis, setting.target, named, only, packages, starts)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []

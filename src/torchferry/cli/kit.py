@@ -9,6 +9,7 @@ from pathlib import Path
 from torchferry.cli.settings import RunSettings
 from torchferry.core.files import read_regular
 from torchferry.core.messages import say
+from torchferry.core.progress import counted
 from torchferry.core.terminal import print_notice
 from torchferry.kit.documents import ChangedFile
 from torchferry.kit.plan import CodeOutcome, Kit, kit_of, kit_writes
@@ -95,7 +96,7 @@ def _earlier(root: Path, request: Request, kit: Kit) -> dict[str, tuple[ChangedF
     in_place = [journal for journal in known_journals(root) if not journal.suffix]
     contents = first_contents(root, in_place) if in_place else {}
     earlier: dict[str, tuple[ChangedFile, FileResult]] = {}
-    for path, (before, left) in sorted(contents.items()):
+    for path, (before, left) in counted(say("examining files"), sorted(contents.items())):
         if path in entries and path not in kit.made:
             result = _examined(examiners, entries[path], before, left)
             present = read_regular(root / path)

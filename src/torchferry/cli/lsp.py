@@ -11,6 +11,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.extra import of_extra
 from torchferry.cli.settings import settle
 from torchferry.core.messages import language
+from torchferry.core.progress import never_shown
 from torchferry.rules.analysis import Request
 
 
@@ -26,6 +27,7 @@ def command(target: str, lang: str | None) -> None:
         from torchferry.assistant.language_server import ClientInput, FindingServer  # imported late: it needs an extra
         from torchferry.assistant.server_log import log_briefly
     log_briefly("pygls")
+    never_shown()
     spoken = lang or language()
 
     def request_of(root: Path) -> Request:

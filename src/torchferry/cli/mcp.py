@@ -14,6 +14,7 @@ from torchferry.cli.completion import target_option
 from torchferry.cli.extra import of_extra
 from torchferry.core import exitcodes
 from torchferry.core.messages import language
+from torchferry.core.progress import never_shown
 
 _SECONDS = 2
 """That commands under way get to end in, when the server is told to end."""
@@ -43,6 +44,7 @@ def command(target: str, roots: tuple[Path, ...], allow_write: bool, allow_run: 
     with of_extra("mcp", "mcp", "anyio", "pydantic"):
         from torchferry.assistant.mcp_server import ServerSettings, make_server  # imported late: it needs an extra
         from torchferry.assistant.roots import Roots
+    never_shown()
     settings = ServerSettings(Roots(roots or (Path(),)), target, allow_write, allow_run, lang or language())
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves it

@@ -19,7 +19,6 @@ from torchferry.cli.options import (
     selection_options,
     style_options,
 )
-from torchferry.cli.output import progress
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
 from torchferry.core.errors import TorchferryError, UsageError
@@ -267,8 +266,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
 
 def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:
     """Return the plan; with `kit`, which says how the code is written, also that of the files beside it."""
-    with progress(len(setting.request.listing.entries)) as advance:
-        analysis = analyse(setting.request, advance, meanwhile=_import_ahead)
+    analysis = analyse(setting.request, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
     from torchferry.cli.native import with_survey  # imported late: while other processes examine files
 

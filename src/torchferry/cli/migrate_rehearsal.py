@@ -14,6 +14,7 @@ from torchferry.cli.settling import mend_links, refuse_large
 from torchferry.core import supported_torch
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import doing
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
@@ -59,7 +60,8 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
         mend_links(Path(os.path.realpath(written.place)), folder)
         session = top / "session"
         session.mkdir()
-        code, printed = run_aside(words, rehearsal, session, folder, seconds, {"PYTHONDONTWRITEBYTECODE": "1"})
+        with doing(say("rehearsing `{command}`", command=command)):
+            code, printed = run_aside(words, rehearsal, session, folder, seconds, {"PYTHONDONTWRITEBYTECODE": "1"})
         seen = collect(session)
     good, text = _judged(rehearsal, seen, code)
     if seen.processes == 0 and seen.without_torch:

@@ -12,6 +12,7 @@ from torchferry.cli.writing import creatable, file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_notice
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def command(
         functions, key, namespace, kernels, shards=shards, card=card, library=library, headers=headers,
         leave_out=leave_out, out=out,
     )  # fmt: skip
-    generated = generate(options)
+    with doing(say("generating C++")):
+        generated = generate(options)
     if out is not None and not dry_run:
         _write(generated, out, force, lang)
         if library_file is not None:

@@ -83,10 +83,10 @@ def command(
         needs = predicted(model, wanted, training=not inference, natives=listed)
         asked = of_run(needs, listed, backend.PLUGIN, backend.DEVICE_TYPE, operators)
     if trace is not None:
-        from torchferry.cli.profile_options import open_shown
+        from torchferry.profiling.comparison import open_run
         from torchferry.profiling.operator_time import with_times
 
-        asked = with_times(asked, open_shown(trace), force=force)
+        asked = with_times(asked, open_run(trace), force=force)
     facts = request_facts(backend)
     lang = lang or facts.language
     text = request_text(RequestText(asked, listed, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))

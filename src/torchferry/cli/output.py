@@ -1,38 +1,24 @@
-"""Where reports go, and how progress is shown."""
+"""Where reports go."""
 
 from __future__ import annotations
 
 import importlib
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from torchferry.cli.writing import write
-from torchferry.core.messages import say, say_in, say_plural
+from torchferry.core.messages import say, say_plural
 from torchferry.core.recorded_decisions import FIX
-from torchferry.core.terminal import is_terminal, print_notice, print_text, style, unescaped, visible
+from torchferry.core.terminal import is_terminal, print_notice, print_text, style, visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
-
     from torchferry.core.finding import Finding
-    from torchferry.core.messages import Message
     from torchferry.core.recorded_decisions import RecordedDecision
     from torchferry.report.model import Report
     from torchferry.report.text_layout import TextLayout
-
-_REFRESH = 0.1
-"""Seconds between two drawings of the progress bar."""
-
-_SLOW = 1.0
-"""Seconds of work before a bar is worth reading."""
-
-_FEW = 200
-"""Files that are examined faster than a progress bar can be read."""
 
 
 def write_report(
@@ -141,59 +127,3 @@ _STYLES = {
 def paint(text: str, kind: str) -> str:
     """Return a text in the colour of its kind, where the terminal has colours."""
     return style(text, *_STYLES[kind])
-
-
-def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Return a bar on standard error that goes away when it is done and draws itself only when it is told to.
-
-    It has no thread of its own: the process may be about to fork.
-    """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    return Progress(*columns, console=Console(file=unescaped(sys.stderr)), transient=True, auto_refresh=False)
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a progress bar on standard error for long work on a terminal; yields what to call as files get done."""
-    if total < _FEW or not is_terminal(sys.stderr):
-        yield None
-        return
-    with progress_bar() as bar:
-        task = bar.add_task(say_in("progress", "reading").render(), total=total)
-        shown = 0.0
-
-        def advance(done: int) -> None:
-            nonlocal shown
-            bar.advance(task, done)
-            if monotonic() - shown > _REFRESH:
-                shown = monotonic()
-                bar.refresh()
-
-        yield advance
-
-
-@contextmanager
-def slow_progress(title: Message) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar on a terminal once work has taken a second; yields what to call with done and total."""
-    if not is_terminal(sys.stderr):
-        yield None
-        return
-    begun = monotonic()
-    bars: list[Progress] = []
-
-    def advance(done: int, total: int) -> None:
-        if not bars:
-            if monotonic() - begun < _SLOW:
-                return
-            bars.append(progress_bar())
-            bars[0].add_task(title.render(), total=total)
-            bars[0].start()
-        bars[0].update(bars[0].task_ids[0], completed=done, total=total, refresh=True)
-
-    try:
-        yield advance
-    finally:
-        for bar in bars:
-            bar.stop()

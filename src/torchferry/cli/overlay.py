@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.output import progress
 from torchferry.cli.packages import imported, looked_into
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_data, print_notice, print_text
 from torchferry.installed.copying import content, licence_of, python_files, reached_modules
@@ -56,8 +56,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
     setting = settle(choices, rewrite=False)
     place = _place(overlay.folder, setting.root)
     environment = environment_of(overlay.python or Path(os.environ.get("VIRTUAL_ENV") or sys.prefix))
-    with progress(len(setting.request.listing.entries)) as advance:
-        analysis = analyse(setting.request, advance)
+    analysis = analyse(setting.request)
     reached = frozenset(reached_files(analysis, setting.target, named=setting.config.entry_points))
     inspected = looked_into(environment, setting, imported(setting, analysis, reached), choices.lang)
     copying = _Copying(environment, setting)
@@ -150,8 +149,11 @@ class _Copying:
             project=project,
         )
         before = len(self.places_left)
+        title = say("migrating modules of {name}", name=inspected.package)
         done = [
-            copied for module in sorted(reached) if (copied := self._module(engine, reader, module, modules[module]))
+            copied
+            for module in counted(title, sorted(reached))
+            if (copied := self._module(engine, reader, module, modules[module]))
         ]
         if not done:
             return None

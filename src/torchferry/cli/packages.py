@@ -1,16 +1,13 @@
-"""The packages of an environment that a project reaches, looked into with a progress bar."""
+"""The packages of an environment that a project reaches, looked into."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
-from time import monotonic
+from collections.abc import Container
 
-from torchferry.cli.output import progress_bar
 from torchferry.cli.settings import RunSettings
 from torchferry.core.messages import say
-from torchferry.core.terminal import is_terminal, print_notice, visible
+from torchferry.core.progress import doing
+from torchferry.core.terminal import print_notice
 from torchferry.installed.cache import Cache
 from torchferry.installed.environment import Environment
 from torchferry.installed.inspection import inspect
@@ -18,11 +15,6 @@ from torchferry.installed.model import Inspected
 from torchferry.rules.analysis import Analysis
 from torchferry.source.kinds import Kind
 from torchferry.source.project import Project
-
-_PATIENCE = 0.5
-"""Seconds before a progress bar is shown."""
-
-_REFRESH = 0.1
 
 
 def reached(environment: Environment, setting: RunSettings, analysis: Analysis, lang: str) -> tuple[Inspected, ...]:
@@ -34,8 +26,12 @@ def looked_into(environment: Environment, setting: RunSettings, modules: set[str
     """Return what is known of packages by the modules that are imported of them, and of those that these run."""
     for remark in environment.remarks:
         print_notice(remark.render(lang))
-    with _progress() as advance:
-        inspected = inspect(environment, modules, setting.target, cache=Cache(), progress=advance)
+    with doing(say("reading packages"), len(modules)) as work:
+
+        def opened(package: str, waiting: int) -> None:
+            work.reach(work.done + 1, work.done + 1 + waiting)
+
+        inspected = inspect(environment, modules, setting.target, cache=Cache(), progress=opened)
     return tuple(inspected.values())
 
 
@@ -51,32 +47,3 @@ def imported(setting: RunSettings, analysis: Analysis, paths: Container[str] | N
         for item in examined.outline.imports
         if item.module and not item.module.startswith(".") and own.module_path(item.module, examined.path) is None
     }
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int], None] | None]:
-    """Show which package is looked into, on a terminal and when it takes long enough to be read."""
-    if not is_terminal(sys.stderr):
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
-    begun, shown, done = monotonic(), 0.0, 0
-    bar = progress_bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    task = bar.add_task(say("reading packages").render(), total=None)
-
-    def advance(package: str, waiting: int) -> None:
-        nonlocal shown, done
-        done += 1
-        if monotonic() - begun < _PATIENCE:
-            return
-        bar.start()
-        if monotonic() - shown > _REFRESH:
-            shown = monotonic()
-            bar.update(task, completed=done, total=done + waiting, description=visible(package))
-            bar.refresh()
-
-    try:
-        yield advance
-    finally:
-        bar.stop()

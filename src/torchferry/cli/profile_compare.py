@@ -8,15 +8,16 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
+from torchferry.cli.profile_options import format_option, lang_option, top_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_notice
 from torchferry.profiling import report
 from torchferry.profiling.causes import causes
-from torchferry.profiling.comparison import compare
+from torchferry.profiling.comparison import compare, open_run
 from torchferry.profiling.page import comparison_page
 
 _TRACE = click.Path(exists=True, path_type=Path)
@@ -55,12 +56,10 @@ def command(
     torchferry profile compare cuda.json target.json -f html -o compare.html
     """
     lang = lang or language()
-    comparison = compare(
-        open_shown(base),
-        open_shown(target),
-        [open_shown(path) for path in base_run],
-        [open_shown(path) for path in target_run],
-    )
+    first, second = open_run(base), open_run(target)
+    more_base, more_target = ([open_run(path) for path in paths] for paths in (base_run, target_run))
+    with doing(say("comparing the runs")):
+        comparison = compare(first, second, more_base, more_target)
     if comparison.obstacles and not force:
         for obstacle in comparison.obstacles:
             print_notice(say("not comparable: {reason}", reason=obstacle).render(lang))

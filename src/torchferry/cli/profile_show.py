@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from torchferry.cli.profile_options import format_option, lang_option, open_shown, top_option
+from torchferry.cli.profile_options import format_option, lang_option, top_option
 from torchferry.cli.writing import file_option, writable, write
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language
 from torchferry.profiling import flame, report
+from torchferry.profiling.comparison import open_run
 from torchferry.profiling.page import summary_page
 from torchferry.profiling.summary import BY
 
@@ -49,7 +50,7 @@ def command(
     torchferry profile show result_folder -f html -o profile.html
     """
     lang = lang or language()
-    run = open_shown(trace)
+    run = open_run(trace)
     if flame_file is not None:
         write(flame.draw(run.first, lang), flame_file)
     text: str | Iterable[str]

@@ -12,6 +12,7 @@ from torchferry.core import exitcodes, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_data, print_text
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def command(
     judgements: list[ReplayVerdict] = []
     failure = ""
     try:
-        judgements = finiteness(call, place) if nan else replay.judge(call, place, standard)
+        with doing(say("running the call again")):
+            judgements = finiteness(call, place) if nan else replay.judge(call, place, standard)
     except TorchferryError:
         raise
     except Exception as error:  # whatever the operator raises is what was to be found

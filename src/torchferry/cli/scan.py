@@ -22,13 +22,14 @@ from torchferry.cli.options import (
     selection_options,
     style_options,
 )
-from torchferry.cli.output import progress, tell_stale_decisions, write_report
+from torchferry.cli.output import tell_stale_decisions, write_report
 from torchferry.cli.scan_cache import ScanCache
 from torchferry.cli.settings import RunSettings, settings_lines, settle
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say, shortened
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
@@ -192,9 +193,10 @@ def scanned(
     request = setting.request._replace(account=every or with_account, afterwards=JUDGED_AFTERWARDS)
     setting = setting._replace(request=request)
     cache = None
-    if use_cache and environment is None and runs is None:
-        cache = ScanCache.of(setting, choices)
-    report = None if cache is None else cache.load()
+    with doing(say("looking for an earlier result")):
+        if use_cache and environment is None and runs is None:
+            cache = ScanCache.of(setting, choices)
+        report = None if cache is None else cache.load()
     if report is None:
         report = _examined(setting, choices, environment, runs, reproduction)
         if cache is not None:
@@ -218,8 +220,7 @@ def _examined(
         runs: The programs to run on the simulated card, or None.
         reproduction: The archive for what was seen there, or None.
     """
-    with progress(len(setting.request.listing.entries)) as advance:
-        analysis = analyse(setting.request, advance)
+    analysis = analyse(setting.request)
     project = whole(setting, choices, analysis)
     is_whole = project is analysis
     decisions = setting.request.selection.decided

@@ -18,6 +18,7 @@ from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
@@ -255,7 +256,8 @@ class _Copy:
             where = self.folder
         with temporary_folder("torchferry-rehearsal-") as session:
             try:
-                code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
+                with doing(say("rehearsing `{command}`", command=asked.text)):
+                    code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
                 seen = Seen(asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False)
                 return Run(settled(static, seen), "", "")

@@ -18,6 +18,7 @@ from torchferry.core import reaper, supported_torch
 from torchferry.core.errors import UsageError
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
+from torchferry.core.progress import left_to_others
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_notice
 
@@ -42,7 +43,7 @@ def run(command: list[str], environment: dict[str, str]) -> int:
         UsageError: there is no such command.
     """
     program = _command(command)
-    with _forwarded() as started:
+    with left_to_others(), _forwarded() as started:
         process = started(subprocess.Popen(program, env=_with_ours(environment), start_new_session=True))
         code = process.wait()
     _end_group(process.pid)

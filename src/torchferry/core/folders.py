@@ -15,6 +15,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
 
@@ -77,31 +78,33 @@ def copy_tree(source: Path, goal: Path, leave_out: Callable[[str, list[str]], Co
         shutil.Error: something cannot be copied; its argument lists source, goal and reason of each.
     """
     failed: list[tuple[str, str, str]] = []
-    waiting = [(os.fspath(source), os.fspath(goal))]
-    copied = []
-    while waiting:
-        folder, into = waiting.pop()
-        try:
-            with os.scandir(folder) as scan:
-                items = list(scan)
-            os.makedirs(into, exist_ok=True)
-        except OSError as error:
-            failed.append((folder, into, error.strerror or str(error)))
-            continue
-        copied.append((folder, into))
-        unwanted = leave_out(folder, [item.name for item in items])
-        for item in items:
-            if item.name in unwanted:
-                continue
-            place = os.path.join(into, item.name)
+    folders: list[tuple[str, str]] = []
+    with doing(say("copying files")) as work:
+        waiting = [(os.fspath(source), os.fspath(goal))]
+        while waiting:
+            folder, into = waiting.pop()
             try:
-                if item.is_dir(follow_symlinks=False):
-                    waiting.append((item.path, place))
-                else:
-                    shutil.copy2(item.path, place, follow_symlinks=False)
+                with os.scandir(folder) as scan:
+                    items = list(scan)
+                os.makedirs(into, exist_ok=True)
             except OSError as error:
-                failed.append((item.path, place, error.strerror or str(error)))
-    for folder, into in reversed(copied):  # the modes last: one may forbid writing
+                failed.append((folder, into, error.strerror or str(error)))
+                continue
+            folders.append((folder, into))
+            unwanted = leave_out(folder, [item.name for item in items])
+            for item in items:
+                if item.name in unwanted:
+                    continue
+                place = os.path.join(into, item.name)
+                try:
+                    if item.is_dir(follow_symlinks=False):
+                        waiting.append((item.path, place))
+                    else:
+                        shutil.copy2(item.path, place, follow_symlinks=False)
+                        work.add()
+                except OSError as error:
+                    failed.append((item.path, place, error.strerror or str(error)))
+    for folder, into in reversed(folders):  # the modes last: one may forbid writing
         with contextlib.suppress(OSError):
             shutil.copystat(folder, into)
     if failed:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing
 
 OLDEST = (2, 1)
 """Older ones know no device modules that are registered by name (`torch._register_device_module`, torch 2.1)."""
@@ -119,7 +120,8 @@ def needed(command: str) -> Iterator[None]:
         TorchferryError: this Python has no torch.
     """
     try:
-        yield
+        with doing(say("importing torch")):
+            yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("torch", "torchgen"):  # both come with torch
             raise

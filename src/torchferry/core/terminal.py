@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -38,7 +38,11 @@ _LOG_COMMANDS = lazy_regex(r"^(\s*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))")
 """What a CI service takes for an order in the output of a step: `::error::` at the start of a line, `##[error]`,
 `##vso[...]` and `##teamcity[...]` anywhere in it."""
 
-_CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+CI_SERVICES = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables of the services that act on such orders."""
+
+before_printing: Callable[[], None] | None = None
+"""Called before anything is printed: `core/progress.py` sets it, and removes its line."""
 
 
 def visible(text: str) -> str:
@@ -183,6 +187,8 @@ def abandon_output() -> None:
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
+    if before_printing is not None:
+        before_printing()
     try:
         yield
     except OSError as error:
@@ -224,6 +230,6 @@ def _styled(line: str, coloured: bool) -> str:
 
 def _harmless(line: str) -> str:
     """Return a line that gives no order to the CI service that reads it, if one does."""
-    if not any(name in os.environ for name in _CI_SERVICES):
+    if not any(name in os.environ for name in CI_SERVICES):
         return line
     return _LOG_COMMANDS.sub(lambda match: (match[1] or "") + f"\\x{ord(match[0][-1]):02x}", line)

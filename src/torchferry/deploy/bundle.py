@@ -19,6 +19,7 @@ from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
 from torchferry.core.folders import files_below
 from torchferry.core.json_text import json_text, parsed_json
 from torchferry.core.messages import say
+from torchferry.core.progress import doing, reading
 from torchferry.core.record import NamedTuple
 
 SCHEMA = 1
@@ -135,9 +136,10 @@ def damaged(bundle: Bundle) -> list[str]:
 def sha256_of(path: Path) -> str:
     """Return the hash of a file's content."""
     digest = hashlib.sha256()
-    with open_regular(path) as file:
+    with reading(path) as work, open_regular(path) as file:
         while part := file.read(_PART):
             digest.update(part)
+            work.add(len(part))
     return digest.hexdigest()
 
 
@@ -182,9 +184,15 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
 
 
 def _copy(source: Path, path: Path) -> None:
-    with open_regular(source) as read, path.open("wb") as written:
+    size = source.stat().st_size
+    with (
+        doing(say("copying {path}", path=source.name), size, in_bytes=True) as work,
+        open_regular(source) as read,
+        path.open("wb") as written,
+    ):
         while part := read.read(_PART):
             written.write(part)
+            work.add(len(part))
 
 
 def _pack(source: Path, path: Path) -> None:
@@ -193,8 +201,13 @@ def _pack(source: Path, path: Path) -> None:
     Raises:
         UsageError: a link in it leads elsewhere.
     """
-    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
-        for file in sorted(files_below(source)):
+    files = sorted(files_below(source))
+    size = sum(file.lstat().st_size for file in files)
+    with (
+        doing(say("packing {path}", path=source.name), size, in_bytes=True) as work,
+        tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for file in files:
             if file.is_symlink() and not (file.is_file() and file.resolve().is_relative_to(source.resolve())):
                 # what it leads to would be missing on the hosts, and a link can lead to what nobody meant
                 raise UsageError(
@@ -212,6 +225,7 @@ def _pack(source: Path, path: Path) -> None:
             member.size = file.stat().st_size
             with open_regular(file.resolve()) as read:
                 archive.addfile(member, read)
+            work.add(member.size)
 
 
 def _texts(values: object) -> bool:

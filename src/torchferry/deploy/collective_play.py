@@ -12,6 +12,8 @@ from typing import Any
 
 from torchferry.backends.target import Target
 from torchferry.core.json_text import parsed_json
+from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.deploy.collective import CardAnswer, ClusterAnswers, Link, LinkAnswer, answer_of, rounds
 from torchferry.deploy.engine import CONFIGURATION
 from torchferry.deploy.inventory import PlayOptions, inventory_hosts
@@ -68,11 +70,13 @@ def ask(
 
     # a round waits for both of its hosts, so all of them work at once
     together = options._replace(forks=max(options.forks, len(hosts)))
-    run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, tasks), take)
+    with doing(say("asking the hosts")):
+        run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, tasks), take)
     counts = {host: _count(said.get((_PROBE, host), [])) for host in hosts if host not in silent}
     if counts and all(counts.values()):
         last = cluster.everyone(counts, port + len(links))
-        run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, last), take)
+        with doing(say("asking the hosts")):
+            run_tasks(together, variables, lambda folder: _write(folder, plan, hosts, last), take)
     cards = [card for host in hosts for card in _cards(host, said.get((_PROBE, host), []), host in silent)]
     answered = [
         answer_of(link, *(_one(said, f"link-{number}", host) for host in (link.first, link.second)))
@@ -113,7 +117,8 @@ def ask_cards(
             silent.append(result.host)
         said[result.host] = list(_answers(result.output))
 
-    run_tasks(options, variables, lambda folder: _write(folder, plan, list(variables), tasks), take)
+    with doing(say("asking the hosts")):
+        run_tasks(options, variables, lambda folder: _write(folder, plan, list(variables), tasks), take)
     cards = [card for host in hosts for card in _cards(host, said.get(host, []), host in silent)]
     counts = {host: _count(said.get(host, [])) for host in hosts if host not in silent}
     return ClusterAnswers(tuple(cards), silent=tuple(sorted(silent)), counted=counts)

@@ -19,6 +19,7 @@ from torchferry.core import own_python
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.core.tool_environment import tool_environment
 
 _PLATFORMS = ("manylinux2014", "manylinux_2_17", "manylinux1", "manylinux2010")
@@ -114,17 +115,19 @@ def _run(
     command: list[str], tell: Callable[[str], None], shown: Sequence[str] = (), folder: Path | None = None
 ) -> None:
     shown = shown or command
-    tell("+ " + " ".join(shown[:8]) + (" ..." if len(shown) > 8 else ""))
+    line = " ".join(shown[:8]) + (" ..." if len(shown) > 8 else "")
+    tell(f"+ {line}")
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=tool_environment(),
-            cwd=folder,
-        )
+        with doing(say("running {command}", command=line)):
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=tool_environment(),
+                cwd=folder,
+            )
     except OSError as error:
         raise TorchferryError(
             say("{program} cannot be started: {problem}", program=shown[0], problem=error.strerror),

@@ -20,6 +20,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.deploy.engine import ansible, environment
 
@@ -64,9 +65,10 @@ def inventory_hosts(options: PlayOptions) -> dict[str, dict[str, Any]]:
         command += ["--limit", options.limit]
     if options.vault_password_file is not None:
         command += ["--vault-password-file", str(options.vault_password_file)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL
-    )
+    with doing(say("reading the inventory")):
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment(), stdin=subprocess.DEVNULL
+        )
     return _usable(listed_hosts(done.stdout, done.stderr, options), done.stderr, options)
 
 

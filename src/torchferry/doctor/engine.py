@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.progress import counted, doing
 from torchferry.doctor.check import Check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.registry import all_checks
@@ -67,9 +68,10 @@ def _named(check: Check, name: str) -> bool:
 
 def examine(context: CheckContext, checks: Iterable[Check]) -> Diagnosis:
     """Run the checks. A check that breaks is reported as unknown, and the others go on."""
-    context.prefetch()
+    with doing(say("asking Python and the driver")):
+        context.prefetch()
     results: list[Result] = []
-    for check in checks:
+    for check in counted(say("examining the machine"), tuple(checks)):
         if check.side == "probe" and context.probe is None:
             continue
         results += [replace(result, code=check.code) for result in _results(context, check)]

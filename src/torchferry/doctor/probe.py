@@ -10,6 +10,7 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.core.secrets import masked
 from torchferry.core.shape import checked
 from torchferry.core.subprocesses import ProcessResult
@@ -41,7 +42,8 @@ def run_probe(host: Host, target: Target, timeout: float, rehearsed: bool) -> di
     asked = question(target, timeout, rehearsed)
     # In a rehearsal gloo carries the collectives, and needs an interface that is there on every machine.
     more = {"GLOO_SOCKET_IFNAME": "lo"} if rehearsed and host.entry("/sys/class/net/lo") else {}
-    process = host.run_python(INSIDE / "live_probe.py", json.dumps(asked), timeout, **more)
+    with doing(say("using the device")):
+        process = host.run_python(INSIDE / "live_probe.py", json.dumps(asked), timeout, **more)
     return probe_of(process, timeout)
 
 

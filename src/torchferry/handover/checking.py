@@ -10,6 +10,7 @@ from torchferry import __version__
 from torchferry.backends.handover_forms import ZooRule
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import say, say_plural, translatable
+from torchferry.core.progress import counted
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.handover.checks import CHECKS, BrokenRule
@@ -87,7 +88,8 @@ def check_handover(root: Path, form: str = "", verdict: str = "") -> CheckedHand
     handed = HandedOver(root, form, verdict)
     broken, insisted = secrets_in_folder(handed)
     state = RuleState.BROKEN if broken else RuleState.KEPT
-    rules = (JudgedRule(RULE, state, tuple(broken)), *(_judged(handed, rule) for rule in handed.form.rules))
+    judged = [_judged(handed, rule) for rule in counted(say("checking rules"), handed.form.rules)]
+    rules = (JudgedRule(RULE, state, tuple(broken)), *judged)
     if insisted:
         rules = (*rules, JudgedRule(INSISTED, RuleState.PERSON, tuple(insisted)))
     return CheckedHandover(str(root), handed.form.name, handed.folder, rules)

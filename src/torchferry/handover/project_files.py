@@ -12,6 +12,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.folders import identity
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import secret_name, secrets_of_file, shown_path
 from torchferry.migration.journal import DONE, readable_journals
@@ -136,7 +137,8 @@ def project_files(
     unmet = dict(insisted)
     media = _folders_of_media(root, skipped)
     shared = shared_files(root)
-    for path, status in _walk(root, shared, skipped, left_out, frozenset(insisted)):
+    walked = _walk(root, shared, skipped, left_out, frozenset(insisted))
+    for path, status in counted(say("reading files"), walked):
         is_included = unmet.pop(path, None) is not None
         fitting = fitting_folders(path, exclude)
         effective.update(fitting)

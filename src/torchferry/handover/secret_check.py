@@ -12,6 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.files import read_regular
 from torchferry.core.folders import walk
 from torchferry.core.messages import Bilingual, say
+from torchferry.core.progress import counted
 from torchferry.core.secrets import LARGEST_EXAMINED, secrets_of_file, shown_path
 from torchferry.handover.checks import BrokenRule
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
@@ -65,7 +66,7 @@ def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[Broken
     control = say("a control folder, whose files are not examined: remove it")
     broken = [BrokenRule(control, Path(folder).relative_to(handed.root).as_posix(), 0) for folder in unexamined]
     recorded: list[BrokenRule] = []
-    for place in places:
+    for place in counted(say("reading files"), places):
         path = place.relative_to(handed.root).as_posix()
         if any(path == one or path.startswith(f"{one}/") for one in ignored):
             continue

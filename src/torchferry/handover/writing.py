@@ -11,6 +11,7 @@ from pathlib import Path
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.core.staging import staged_folder
 from torchferry.core.write_fence import require_in_roots
 from torchferry.handover.preparing import PreparedHandover
@@ -38,7 +39,7 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
     require_in_roots(out)
     try:
         with staged_folder(out, lambda: _check(out), _remove) as folder:
-            for file in prepared.files:
+            for file in counted(say("writing files"), prepared.files):
                 path = folder / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

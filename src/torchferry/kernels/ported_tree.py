@@ -18,6 +18,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_with_mode
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
@@ -39,6 +40,7 @@ _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
 _AT_ONCE = 128
+_PORTING = say("porting files")
 """Files whose words are judged together."""
 
 
@@ -152,6 +154,7 @@ def port_tree(
     skip: Iterable[Path] = (),
     build_style: str = "replace",
     only: Iterable[str] | None = None,
+    title: Message = _PORTING,
 ) -> PortedTree:
     """Read a tree and port its C++.
 
@@ -166,6 +169,7 @@ def port_tree(
         build_style: How build files of the tree itself are changed: one of `buildfiles.model.STYLES`.
         only: The files to read, relative to the tree, with files in the target's own kernel language; None for all
             files, of which such ones are copied.
+        title: What a person who waits is shown.
 
     Raises:
         TorchferryError: the folder cannot be read.
@@ -189,7 +193,7 @@ def port_tree(
     files: list[PortedFile] = []
     items: list[ReviewItem] = list(_foreign(listing.paths, target))
     kernel_suffixes = tuple(row.use for row in table.suffixes.values()) if only is not None else ()
-    for path, data, mode, source, words in _contents(listing, kernel_suffixes, judge):
+    for path, data, mode, source, words in _contents(listing, kernel_suffixes, judge, title):
         after, new_path = data, path
         if source:
             new_path = _new_path(path, table)
@@ -236,22 +240,27 @@ def port_tree(
 
 
 def _contents(
-    listing: _Listing, kernel_suffixes: tuple[str, ...], judge: WordJudge
+    listing: _Listing, kernel_suffixes: tuple[str, ...], judge: WordJudge, title: Message
 ) -> Iterator[tuple[str, bytes, int, bool, set[bytes] | None]]:
     """Yield each file that can be read: its path, bytes and mode, whether it is C++, and its words if that is text.
 
     The words of some files are judged at once, which costs less than file by file.
     """
-    for begin in range(0, len(listing.paths), _AT_ONCE):
-        group = []
-        for path in listing.paths[begin : begin + _AT_ONCE]:
-            data, mode = listing.read(path)
-            if data is not None:
+    with doing(title, len(listing.paths)) as work:
+        for begin in range(0, len(listing.paths), _AT_ONCE):
+            group = []
+            for path in listing.paths[begin : begin + _AT_ONCE]:
+                data, mode = listing.read(path)
+                if data is None:
+                    work.add()
+                    continue
                 source = is_source(path) or path.endswith(kernel_suffixes) or is_bare_header(path, data[:HEADER_HEAD])
                 words = words_of(data) if source and b"\0" not in data[:4096] else None
                 group.append((path, data, mode, source, words))
-        judge.learn(set().union(*(words for *_, words in group if words is not None)))
-        yield from group
+            judge.learn(set().union(*(words for *_, words in group if words is not None)))
+            for file in group:
+                yield file
+                work.add()
 
 
 def _with_macros(

@@ -20,6 +20,8 @@ from torchferry.kernels.device_code import Kernel
 from torchferry.kernels.ported_tree import PortedTree, port_tree
 from torchferry.kernels.review import ReviewItem, kinds
 
+_EXAMINING = say("examining CUDA C++")
+
 
 class SurveyedFile(NamedTuple):
     """One file of CUDA C++, or one that builds it.
@@ -102,7 +104,7 @@ def survey(root: Path, paths: Iterable[str], target: Target) -> NativeSurvey:
         target: The target.
     """
     ordered = sorted(paths)
-    ported = port_tree(root, target, only=ordered, build_style="branch")
+    ported = port_tree(root, target, only=ordered, build_style="branch", title=_EXAMINING)
     device = target.backend.DEVICE_TYPE
     copies: dict[str, str] = {}
     for file in ported.files:
@@ -147,7 +149,7 @@ def _examined_copies(
     named = {os.path.normpath(f"{real.name}/{copy}"): path for path, copy in copies.items()}
     if not named:
         return {}
-    examined = port_tree(real.parent, target, only=sorted(named))
+    examined = port_tree(real.parent, target, only=sorted(named), title=_EXAMINING)
     left: dict[str, list[ReviewItem]] = {}
     for item in examined.items:
         left.setdefault(item.path, []).append(item)

@@ -20,6 +20,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.core.record import NamedTuple
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.directory import Directory, WrongKindError
@@ -282,7 +283,7 @@ def _prepare(tree: Tree, writes: list[Write], target: str, name: str, about: dic
         after = stack.enter_context(new.folder("after"))
         durable = stack.enter_context(Durable())  # all of it is durable before the journal gets its number
         offset, old_contents = 0, []
-        for index, write in enumerate(writes):
+        for index, write in enumerate(counted(say("writing files"), writes)):
             mode, mtime, owner = write.mode & 0o777, 0, None
             if write.before is not None:
                 with tree.top.parent(write.path) as parent:
@@ -383,7 +384,7 @@ def _move_into_place(tree: Tree, journal: Journal) -> None:
         with _parent(tree, path) as parent:
             parent.make_folder(_base(path), 0o755)
     with own_folder(tree.place, journal.number) as folder, own_folder(folder, "after") as after:
-        for index, change in enumerate(journal.changes):
+        for index, change in enumerate(counted(say("writing files"), journal.changes)):
             if _current(tree, change.path) != change.before:  # an editor saved it while the journal was written
                 raise ConflictError([change.path])
             with _parent(tree, change.path) as parent:
@@ -439,7 +440,7 @@ def _restore(tree: Tree, journal: Journal, unwritten: Container[str] = ()) -> No
         ConflictError: a file is neither what it was before nor what the migration made of it.
         TorchferryError: a file cannot be put back.
     """
-    states = [_state(tree, change) for change in journal.changes]
+    states = [_state(tree, change) for change in counted(say("comparing files"), journal.changes)]
     paths = [change.path for change in journal.changes]
     foreign = [path for path, state in zip(paths, states, strict=True) if state == "foreign" and path not in unwritten]
     if foreign:
@@ -474,7 +475,7 @@ def _write_all_old(tree: Tree, folder: Directory, old: Directory, journal: Journ
     """Write all old contents and give the journal the state `undoing`; where that fails, nothing is left of them."""
     try:
         with Durable() as durable:
-            for index in todo:
+            for index in counted(say("restoring files"), todo):
                 _write_old(tree, folder, old, journal, index, durable)
             old.sync(durable)
         journal.with_state(folder, UNDOING, tree.signing)
@@ -502,7 +503,7 @@ def _write_old(
 
 def _put_back(tree: Tree, folder: Directory, old: Directory, journal: Journal, todo: list[int]) -> None:
     chosen = frozenset(todo)
-    for index, change in enumerate(journal.changes):
+    for index, change in enumerate(counted(say("restoring files"), journal.changes)):
         try:
             parent = _parent(tree, change.path)
         except FileNotFoundError:

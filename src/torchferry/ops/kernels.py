@@ -15,6 +15,7 @@ from torchferry.backends.operators import kernels_of_cuda, must_have_kernels
 from torchferry.core import own_python, subprocesses
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, translatable
+from torchferry.core.progress import doing
 
 _SECONDS = 120.0
 
@@ -96,7 +97,8 @@ def from_torch(python: str = "") -> MustHave | None:
     """
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     command = own_python.module_command("torchferry.ops.composition", python=python)
-    asked = subprocesses.run(tuple(command), _SECONDS, environment)
+    with doing(say("asking torch")):
+        asked = subprocesses.run(tuple(command), _SECONDS, environment)
     try:
         document = parsed_json(asked.out)
         version, names = str(document["torch"]), frozenset(map(str, document["names"]))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.places import PlaceRow, places
 from torchferry.profiling.reading import DTYPES_AFTER, locate, read
@@ -187,7 +188,7 @@ class TraceComparison:
         return self.target.step - self.base.step
 
 
-def open_run(path: Path, progress: Callable[[int], None] | None = None) -> ProfiledRun:
+def open_run(path: Path) -> ProfiledRun:
     """Return the run whose traces are at a path: a file, or a folder with one for each rank.
 
     Of several traces of a rank the last one counts: the program is warmest then.
@@ -198,7 +199,9 @@ def open_run(path: Path, progress: Callable[[int], None] | None = None) -> Profi
     ranks: list[Summary] = []
     earlier = 0
     for file in locate(path):
-        summary = summarise(read(file, progress))
+        trace = read(file)
+        with doing(say("evaluating {path}", path=file.name)):
+            summary = summarise(trace)
         if ranks and summary.trace.rank == ranks[-1].trace.rank >= 0:
             ranks.pop()
             earlier += 1

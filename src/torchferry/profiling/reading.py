@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torchferry.backends.trace_layout import TraceLayout, communication_names, t
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import reading
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.event_stream import EventStream
 from torchferry.profiling.kernel_table import compared_with_table, kernel_table, read_kernels
@@ -126,26 +127,26 @@ def _rank_of_path(path: Path) -> int:
     return -1
 
 
-def read(path: Path, progress: Callable[[int], None] | None = None) -> RankTrace:
+def read(path: Path) -> RankTrace:
     """Return the trace in a file.
 
     Args:
         path: The file, compressed with gzip or not.
-        progress: Is called with the number of bytes of the file that were read so far.
 
     Raises:
         TorchferryError: the file cannot be read, is no trace, or holds nothing that can be measured.
     """
     table = kernel_table(path)
-    if table is not None:
-        trace = read_kernels(path, table, progress)
-        trace.rank = _rank_of_path(path)
-        return trace
-    stream = EventStream(path, progress)
-    reader = _EventReader(str(path))
-    for event in stream:
-        reader.take(event)
-    trace = reader.finished(stream.header)
+    with reading(path) as work:
+        if table is not None:
+            trace = read_kernels(path, table, work.reach)
+            trace.rank = _rank_of_path(path)
+            return trace
+        stream = EventStream(path, work.reach)
+        reader = _EventReader(str(path))
+        for event in stream:
+            reader.take(event)
+        trace = reader.finished(stream.header)
     trace.size = stream.size
     if trace.rank < 0:
         trace.rank = _rank_of_path(path)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.core.progress import counted, doing
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
@@ -72,9 +73,6 @@ _MOST_SPARED = 10
 """Findings of one program that it does not come to as it is started, of which the option is looked for."""
 
 
-Progress = Callable[[int, int], None] | None
-
-
 def judge(
     analysis: Analysis,
     target: Target,
@@ -82,7 +80,6 @@ def judge(
     only: Collection[str] = (),
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
-    progress: Progress = None,
 ) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -96,10 +93,10 @@ def judge(
             judged. Empty for all.
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
-        progress: Called with how many programs are judged, and how many there are.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {}, progress)
+    with doing(say("finding programs")):
+        return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {})
 
 
 def reached_files(
@@ -114,7 +111,8 @@ def reached_files(
         named: Files that the user says are programs.
     """
     assert analysis.project is not None
-    return _Judge(analysis, analysis.project, target).reached(programs, named)
+    with doing(say("following imports")):
+        return _Judge(analysis, analysis.project, target).reached(programs, named)
 
 
 class _Findings(NamedTuple):
@@ -204,9 +202,7 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(
-        self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start], progress: Progress
-    ) -> tuple[Judged, ...]:
+    def judged(self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start]) -> tuple[Judged, ...]:
         folders = tuple(f"{path}/" for path in only)
         programs = self._programs((*named, *starts), only)
         if only:
@@ -218,11 +214,8 @@ class _Judge:
         reached = {path for closure in closures.values() for path in closure or ()}
         begun = (Program(path) for path in self.started.begun_by(reached) - reached)
         self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
-        judged: list[Judged] = []
-        for program, closure in closures.items():
-            judged.append(self._judged(program, closure))
-            if progress is not None:
-                progress(len(judged), len(closures))
+        pairs = counted(say("judging programs"), closures.items())
+        judged = [self._judged(program, closure) for program, closure in pairs]
         too_many = say("of more programs than {most} the others were judged", most=MOST_PROGRAMS)
         left = programs[MOST_PROGRAMS:]
         judged += [Judged(each, Verdict.NOT_JUDGED, unread=(Unread(each.path, too_many),)) for each in left]

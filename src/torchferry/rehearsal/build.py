@@ -25,6 +25,7 @@ from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.core.terminal import print_notice
 from torchferry.core.tool_environment import find_tool, tool_environment
 
@@ -289,7 +290,8 @@ def _build(recipe: Recipe, path: Path) -> None:
         "(once for this torch and compiler, about half a minute)"
     )
     started = time.monotonic()
-    _compile(recipe, path)
+    with doing(say("building the rehearsal device")):
+        _compile(recipe, path)
     _tell(f"torchferry: built in {time.monotonic() - started:.0f} s")
 
 

@@ -110,16 +110,11 @@ class Request(NamedTuple):
     afterwards: Afterwards | None = None
 
 
-def analyse(
-    request: Request,
-    progress: Callable[[int], None] | None = None,
-    meanwhile: Callable[[], None] | None = None,
-) -> Analysis:
+def analyse(request: Request, meanwhile: Callable[[], None] | None = None) -> Analysis:
     """Examine a project.
 
     Args:
         request: What to examine and how.
-        progress: Called with the number of files done since the last call.
         meanwhile: Called once other processes examine files, to do what is needed afterwards; never where none does.
     """
     python = [entry.path for entry in request.listing.entries if entry.kind is Kind.PYTHON]
@@ -128,7 +123,7 @@ def analyse(
     if request.afterwards is not None:
         project.keep()
     engine = _engine(request, project, partial(_with_import_ready, request))
-    examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, progress, meanwhile)
+    examined = examine_all(engine, request.listing.entries, request.rewrite, request.jobs, meanwhile)
     graph = ImportGraph(project, (item.outline for item in examined if item.outline is not None))
     examined = _users_of_exports(engine, graph, examined, request.rewrite)
     roles = _roles(project, graph, examined)

@@ -16,6 +16,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import counted, doing
 from torchferry.core.record import NamedTuple
 from torchferry.rules.engine import Engine
 from torchferry.rules.file_result import FileResult
@@ -37,7 +38,7 @@ of steps ends it before."""
 
 _NOWHERE = 0xFFFFFFFF
 
-Progress = Callable[[int], None] | None
+_EXAMINING = say("examining files")
 
 
 class _Child(NamedTuple):
@@ -66,7 +67,6 @@ def examine_all(
     entries: Sequence[Entry],
     rewrite: bool,
     jobs: int,
-    progress: Progress = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> list[FileResult]:
     """Return the examined files in the order of `entries`.
@@ -76,12 +76,11 @@ def examine_all(
         entries: The files.
         rewrite: Whether fixes are applied (in memory).
         jobs: How many processes may work.
-        progress: Called with how many more files are done.
         meanwhile: Called once other processes work; never where none does.
     """
     python = sum(entry.kind is Kind.PYTHON for entry in entries)
     if jobs < 2 or python < _WORTH or not hasattr(os, "fork"):
-        return [_examine(engine, entry, rewrite, progress) for entry in entries]
+        return [engine.examine(entry, rewrite=rewrite) for entry in counted(_EXAMINING, entries)]
     shares, again = _shares(engine, entries)
     own, others = _queue(range(again)), _queue(range(again, len(shares)))
     children: list[_Child] = []
@@ -93,16 +92,20 @@ def examine_all(
         )
         if meanwhile is not None:
             meanwhile()
-        for number in _numbers(own, others):
-            done[number] = [_examine(engine, entry, rewrite, progress) for entry in shares[number]]
-        while children:
-            results = _collect(children[-1])
-            children.pop()
-            done |= results.done
-            if results.hung is not None:
-                hung.append(results.hung)
-            if progress is not None:
-                progress(sum(map(len, results.done.values())))
+        with doing(_EXAMINING, len(entries)) as work:
+            places, ours = [child.place for child in children], 0
+            for number in _numbers(own, others):
+                done[number] = []
+                for entry in shares[number]:
+                    done[number].append(engine.examine(entry, rewrite=rewrite))
+                    ours += 1
+                    work.reach(ours + sum(place[0] for place in places))
+            while children:
+                results = _collect(children[-1])
+                children.pop()
+                done |= results.done
+                if results.hung is not None:
+                    hung.append(results.hung)
     finally:
         os.close(own)
         os.close(others)
@@ -144,13 +147,6 @@ def _queue(numbers: Iterable[int]) -> int:
         os.write(writing, number.to_bytes(4, "little"))
     os.close(writing)
     return reading
-
-
-def _examine(engine: Engine, entry: Entry, rewrite: bool, progress: Progress) -> FileResult:
-    examined = engine.examine(entry, rewrite=rewrite)
-    if progress is not None:
-        progress(1)
-    return examined
 
 
 def _numbers(*queues: int) -> Iterator[int]:

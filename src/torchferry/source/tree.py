@@ -12,6 +12,7 @@ from torchferry.core.abandoned import abandoned, is_ours
 from torchferry.core.errors import TorchferryError
 from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
@@ -121,7 +122,8 @@ def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] 
         exclude: Patterns (`fnmatch`) of relative paths or names to leave out; `folder/` and `./folder` mean `folder`.
         only: Relative paths of files or folders to look at; empty for everything.
     """
-    return _Walk(root, exclude, only).run()
+    with doing(say("listing files")):
+        return _Walk(root, exclude, only).run()
 
 
 class _Folder(NamedTuple):

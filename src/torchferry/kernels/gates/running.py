@@ -7,6 +7,7 @@ from pathlib import Path
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.core.temporary import temporary_folder
 from torchferry.kernels.gates.audit import Audit, TokenChange
 from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
@@ -54,7 +55,7 @@ def run_gates(
         left = [path for path in chosen if path not in failed]
         for level in LEVELS[1 : LEVELS.index(request.level) + 1]:
             files = []
-            for path in left:
+            for path in counted(say("compiling files"), left):
                 files.append(compiler.examine(path, level))
                 each(level, files[-1])
             left = [file.path for file in files if file.state is GateState.PASSED]

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple, Protocol
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import reading
 from torchferry.numerics.curves.records import (
     DocumentReader,
     Sample,
@@ -242,8 +243,9 @@ class EventReader:
             TorchferryError: the file cannot be read.
         """
         try:
-            with path.open("rb") as file:
+            with reading(path) as work, path.open("rb") as file:
                 for record in _records(file):
+                    work.reach(file.tell())
                     if record is None:
                         yield Trouble(say("the event file stops in the middle of a record"))
                         return

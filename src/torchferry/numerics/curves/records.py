@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple, cast
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import Work, reading
 
 # What a log says at one place: a value of a metric, and what is known of when it was.
 
@@ -152,8 +153,8 @@ def lines(path: Path) -> Iterator[Line]:
         TorchferryError: the file cannot be read.
     """
     try:
-        with _opened(path) as file:
-            yield from _of_ranks(_split(file))
+        with reading(path) as work, _opened(path) as file:
+            yield from _of_ranks(_split(file, work))
     except (OSError, EOFError) as error:
         raise unreadable(path, error) from None
 
@@ -224,13 +225,14 @@ def _encoding(data: bytes) -> str:
     return next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
 
 
-def _split(file: IO[bytes]) -> Iterator[Line]:
+def _split(file: IO[bytes], work: Work) -> Iterator[Line]:
     first = file.read(_CHUNK)
     decoder = codecs.getincrementaldecoder(_encoding(first))("replace")
     rest = ""
     skipping = False
     chunk = first
     while chunk:
+        work.add(len(chunk))
         text = decoder.decode(chunk)
         pieces = _ENDS.split(rest + text)
         rest = pieces.pop()

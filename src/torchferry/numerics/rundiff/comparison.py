@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import counted
 from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment, align
 from torchferry.numerics.rundiff.causes import (
@@ -214,7 +215,7 @@ def _rank(
     reported_parts: set[tuple[object, ...]] = set()
     last_state: UpdateState | None = None
     reported: set[str] = {cause.cause for cause in result.causes}
-    for step in a.steps:
+    for step in counted(say("comparing steps"), a.steps):
         other = others.get(step.number)
         if step.file:
             result.coverage.recorded += 1

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.progress import reading
 from torchferry.numerics.runlog.layout import checksum
 
 # Read files of a record that somebody sent: no link is followed, nothing is larger than it may be, nothing is run.
@@ -115,11 +116,12 @@ def lines(path: Path, limit: int, most: int) -> Iterator[tuple[bytes, dict[str, 
     Raises:
         TorchferryError: as for `opened`, or a line is no JSON object, or there are more than `most`.
     """
-    with opened(path, limit) as (file, length):
+    with reading(path) as work, opened(path, limit) as (file, length):
         left = length  # what is added while we read is of no concern
         for number in itertools.count(1):
             line = file.readline(min(left, _LINE) + 1)[:left]
             left -= len(line)
+            work.add(len(line))
             if not line:
                 return
             if not line.endswith(b"\n"):

@@ -12,6 +12,7 @@ from torchferry.core import env
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import files_below
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
@@ -81,13 +82,15 @@ def build_library(build: Build, output: Path) -> None:
     with temporary_folder("torchferry-build-") as folder:
         objects = [folder / f"{number}.o" for number in range(len(build.sources))]
         commands = [build.compile_command(*pair) for pair in zip(build.sources, objects, strict=True)]
-        with ThreadPoolExecutor(env.jobs()) as pool:
+        with ThreadPoolExecutor(env.jobs()) as pool, doing(say("compiling files"), len(commands)) as work:
             for source, error in zip(build.sources, pool.map(_run, commands), strict=True):
+                work.add()
                 if error:
                     raise TorchferryError(say("{path} does not compile: {error}", path=source, error=error))
         linked = output.with_name(f".{output.name}.{os.getpid()}")
         try:
-            error = _run(build.link_command(objects, linked))
+            with doing(say("linking {path}", path=output.name)):
+                error = _run(build.link_command(objects, linked))
             if error:
                 raise TorchferryError(
                     say("the library is not linked: {error}", error=error),

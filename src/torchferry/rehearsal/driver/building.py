@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.progress import doing
 from torchferry.rehearsal import build
 from torchferry.rehearsal.driver.description import SimulatedDriver
 
@@ -107,16 +108,19 @@ def make(driver: SimulatedDriver, compiler: str, folder: Path) -> None:
     for name in driver.folders:
         (folder / name).mkdir()
     core = folder / _CORE
-    _run(command(driver, compiler, written, core), driver)
-    for name in driver.libraries:
-        # The loader takes a library that is loaded already for one that is asked for by the same name (its soname).
-        _run(
-            [
-                *(compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", str(core)),
-                *("-Wl,-rpath,$ORIGIN", "-o", str(folder / name)),
-            ],
-            driver,
-        )
+    # The loader takes a library that is loaded already for one that is asked for by the same name (its soname).
+    links = [
+        [
+            *(compiler, "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", str(core)),
+            *("-Wl,-rpath,$ORIGIN", "-o", str(folder / name)),
+        ]
+        for name in driver.libraries
+    ]
+    calls = [command(driver, compiler, written, core), *links]
+    with doing(say("building the simulated driver, step"), len(calls)) as work:
+        for number, call in enumerate(calls, 1):
+            work.reach(number)
+            _run(call, driver)
 
 
 def _run(call: list[str], driver: SimulatedDriver) -> None:

@@ -16,6 +16,7 @@ from torchferry.backends.base import Backend
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
+from torchferry.core.progress import doing, reading
 from torchferry.rehearsal import build
 from torchferry.rehearsal.driver import matching
 from torchferry.rehearsal.driver.description import load_driver
@@ -241,9 +242,10 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
         )
     try:
         digest = hashlib.sha256()
-        with wheel.open("rb") as file:
+        with reading(wheel) as work, wheel.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
+                work.add(len(block))
         folder = build.folder_in_cache(f"plugin-{digest.hexdigest()[:24]}", lambda empty: _unpack(wheel, empty / _LIKE))
     except (OSError, ValueError) as error:
         raise UsageError(
@@ -263,7 +265,11 @@ def _unpack(wheel: Path, folder: Path) -> None:
         with zipfile.ZipFile(wheel) as archive:
             members = archive.infolist()
             _check_members(wheel, members)
-            archive.extractall(folder)
+            size = sum(member.file_size for member in members)
+            with doing(say("unpacking {path}", path=wheel.name), size, in_bytes=True) as work:
+                for member in members:
+                    archive.extract(member, folder)
+                    work.add(member.file_size)
     except Exception as error:
         of_cache = isinstance(error, OSError) and error.errno is not None and error.errno not in _NAMES_THAT_CLASH
         if isinstance(error, ValueError) or of_cache:
