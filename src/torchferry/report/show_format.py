@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchferry.core.finding import Finding, Location
 from torchferry.core.json_text import json_text
@@ -12,19 +13,17 @@ from torchferry.core.recorded_decisions import ACCEPT, FIX
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Judged, Obstacle
 from torchferry.report.decisions import ReportedDecision, effect_words
+from torchferry.report.excerpts import ReadLines
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.model import Report
 from torchferry.report.programs import chain_of, circumstance_of
 from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
 from torchferry.rules.decisions import is_decided_by
 
-AROUND = 3
-"""Lines of code before and after a place."""
-
 _MOST_WAYS = 10
 
-ReadLines = Callable[[Location], Sequence[tuple[int, str]]]
-"""Returns the lines around a place with their numbers; none where there are none to show."""
+ProgramWays = Mapping[Location, Sequence[tuple[int, Judged, Obstacle]]]
+"""How programs come to places: for each place the programs and what the target lacks there, numbered in their order."""
 
 
 class DecisionChoice(NamedTuple):
@@ -100,7 +99,7 @@ def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: st
             yield ""
             yield layout.title(title)
             yield from layout.wrapped(visible(", ".join(names)), "  ")
-    ways = list(_ways(decision, report.programs))
+    ways = ways_to(decision, ways_by_place(report.programs))
     if ways:
         yield ""
         yield layout.title(say("How they come there:"))
@@ -124,14 +123,23 @@ def lines(decision: ReportedDecision, report: Report, read: ReadLines, asked: st
             yield layout.cut(f"    {mark} {number:>5} | {visible(text)}")
 
 
-def _ways(decision: ReportedDecision, programs: Sequence[Judged]) -> Iterator[tuple[Judged, Obstacle]]:
-    """Yield how programs come to one of the places, where that was followed."""
-    places = {(finding.location if finding.origin is None else finding.origin) for finding in decision.findings}
-    places |= set(decision.places)
+def ways_by_place(programs: Iterable[Judged]) -> ProgramWays:
+    """Return how programs come to places, by the places, where that was followed."""
+    by_place: defaultdict[Location, list[tuple[int, Judged, Obstacle]]] = defaultdict(list)
+    number = 0
     for judged in programs:
         for obstacle in (*judged.blockers, *judged.undecided, *judged.builds, *judged.doubts):
-            if obstacle.place in places:
-                yield judged, obstacle
+            by_place[obstacle.place].append((number, judged, obstacle))
+            number += 1
+    return by_place
+
+
+def ways_to(decision: ReportedDecision, by_place: ProgramWays) -> list[tuple[Judged, Obstacle]]:
+    """Return how programs come to one of the places of a decision, in the order of the programs."""
+    places = {(finding.location if finding.origin is None else finding.origin) for finding in decision.findings}
+    places |= set(decision.places)
+    ways = {number: (judged, obstacle) for place in places for number, judged, obstacle in by_place.get(place, ())}
+    return [ways[number] for number in sorted(ways)]
 
 
 def render_json(decision: ReportedDecision, report: Report, lang: str) -> str:
@@ -143,7 +151,7 @@ def render_json(decision: ReportedDecision, report: Report, lang: str) -> str:
             "findings": [finding_object(finding, lang) for finding in decision.findings],
             "ways": [
                 {"program": judged.program.title, "chain": [str(step) for step in obstacle.way.steps]}
-                for judged, obstacle in _ways(decision, report.programs)
+                for judged, obstacle in ways_to(decision, ways_by_place(report.programs))
             ],
         }
     )
