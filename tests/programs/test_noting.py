@@ -161,3 +161,37 @@ def test_files_that_are_asked_again_come_first(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(parallel, "_shares", handed_out)
     assert [item.path for item in analyse(request).examined] == paths
     assert [path for share in shares for path in share] == [*paths[3:], *paths[:3]]
+
+
+MODULE = """\
+import torch
+import other
+
+def public(model):
+    return torch.nn.DataParallel(model)
+
+def _private():
+    return torch.cuda.get_device_capability()[0] > 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "decisions"),
+    [
+        (MODULE, {"net.py:5"}),  # what nobody calls is not called, and what others define is not offered by this file
+        (MODULE + "\ndef more():\n    return _private()\n", {"net.py:5", "net.py:8"}),
+        (MODULE + "\nclass Net:\n    def step(self):\n        return other.use()\n", {"net.py:5", "other.py:3"}),
+        (MODULE + "\nif __name__ == '__main__':\n    _private()\n", {"net.py:8"}),
+    ],
+)
+def test_a_module_that_is_asked_for_is_judged_by_what_it_offers(text: str, decisions: set[str], tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(text)
+    (tmp_path / "other.py").write_text(
+        "import torch\ndef use():\n    return torch.cuda.get_device_capability()[1] > 3\n"
+    )
+    (tmp_path / "main.py").write_text("import net\nif __name__ == '__main__':\n    print(1)\n")
+    target = Target.named("npu")
+    analysis = analyse(Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=JUDGED_AFTERWARDS))
+    (judged,) = judgement(analysis, target, only=("net.py",)).programs
+    assert {f"{place.path}:{place.line}" for place in judged.decisions} == decisions
+    assert "net.py" not in {each.program.path for each in judgement(analysis, target).programs} or "__main__" in text

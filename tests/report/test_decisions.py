@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reports import hostile, real
-from torchferry.core.finding import Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, display_width, say
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Verdict, Way
+from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location
+from torchferry.core.messages import Message, display_width, say, say_plural
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import full_format, json_format, show_format, text_format
+from torchferry.report.choices import choices_of
 from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.model import Report
 
@@ -135,7 +136,7 @@ def test_what_stops_a_program_comes_first_and_says_which() -> None:
     assert (worst.id, worst.stopped, worst.undecided, worst.blocks) == ("xformers", ("train.py",), ("eval.py",), True)
     assert other.waiting == ("eval.py",)
     assert decisions.of_program == {"train.py": ("xformers",), "eval.py": ("xformers", other.id)}
-    assert show_format.choices_of(worst)[-1].name == ""  # nobody can accept that it is there
+    assert choices_of(worst, "npu")[-1].name == ""  # nobody can accept that it is there
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -152,8 +153,7 @@ def test_text_json_and_the_full_list_hold_the_same(make: object, lang: str) -> N
     for each in report.findings:
         assert each.code in full
         assert each.code in every
-    for line in text_format.render(report, lang).split("\n")[1:-2]:
-        assert display_width(line) <= 200 or line == report.verdict_message.render(lang)
+    assert all(display_width(line) <= 200 for line in text_format.render(report, lang).split("\n"))
 
 
 def test_counts_agree() -> None:
@@ -161,7 +161,7 @@ def test_counts_agree() -> None:
     decisions: Decisions = report.decisions
     said = report.verdict_message.render("en")
     assert f"{report.by_grade[Grade.SAFE]} safe fixes, one fix to read and {len(decisions.to_decide)} decisions" in said
-    assert f"Decisions: {len(decisions.to_decide)}, the worst first" in text_format.render(report, "en")
+    assert f"Decisions: {len(decisions.to_decide)}; the worst first" in text_format.render(report, "en")
     assert report.by_grade[Grade.UNSAFE] == sum(len(each.places) for each in decisions.to_read) == 1
 
 
@@ -180,3 +180,70 @@ def test_the_first_screen_has_the_answers(lang: str, columns: int) -> None:
     assert "package1" in text
     assert "torchferry show" in text
     assert all(display_width(line) <= columns for line in screen[5:] if "torchferry" not in line)
+
+
+def test_a_short_report_names_every_decision_and_says_its_text_in_two_lines() -> None:
+    text = say("`{name}` on {target}: " + "a long text of what to do, " * 20, name="x", target="T")
+    findings = tuple(finding(number, text, package=f"package{number:02}") for number in range(1, 21))
+    report = real()._replace(findings=findings, programs=())
+    short = text_format.render(report, "en")
+    assert all(f"package{number:02}" in short for number in range(1, 21))
+    told = [line for line in short.split("\n") if line.startswith("      ") and "a long text" in line]
+    assert len(told) == 2 * 8  # of the others the ids are named
+    whole = "\n".join(text_format.lines(report, text_format.TextLayout("en", verbose=True)))
+    assert whole.count("a long text of what to do, a long") > 20 * 2
+
+
+def test_the_ways_of_a_decision_say_once_what_they_share() -> None:
+    ways = [
+        Way(
+            Need.CHOSEN,
+            (Step("a.py", 1), Step("c.py", 1)),
+            conditions=("shared (a.py:1)", f"own {number} (b.py:{number})"),
+        )
+        for number in (1, 2)
+    ]
+    place = Location("c.py", 1, 1, 1, 2)
+    programs = [
+        judged(f"train{number}.py", Verdict.MAY_NEED)._replace(
+            optional=(Obstacle("xformers", "LIB101", place, say("no xformers"), way),)
+        )
+        for number, way in enumerate(ways)
+    ]
+    (decision,) = decisions_of("npu", (), programs).all
+    shown = "\n".join(show_format.lines(decision, "npu", lambda place: (), ". -t npu", text_format.TextLayout("en")))
+    assert shown.count("shared (a.py:1)") == 1 + 1  # in the head, and with the ways
+    assert all(f"only where own {number} (b.py:{number})" in shown for number in (1, 2))
+
+
+CHOICES = {
+    "an edit, or as it is": (finding(1, grade=Grade.UNSAFE, edits=(Edit(0, 1, "x"),)), ["fix", "accept"]),
+    "by hand, or as it is": (finding(1), ["", "accept"]),
+    "another package": (finding(1, package="onnxruntime-gpu"), ["", "accept"]),
+    "another package or a formula": (finding(1, package="flash-attn"), ["", "", "accept"]),
+    "what blocks cannot be accepted": (finding(1, lacks="nvidia.dali", blocker=True), [""]),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_the_choices_have_their_costs_and_the_recommended_one_is_first(case: str) -> None:
+    place, names = CHOICES[case]
+    (decision,) = decisions_of("npu", [place._replace(anchor=Anchor("f", "x", 0))], ()).all
+    choices = choices_of(decision, "npu")
+    assert [each.name for each in choices] == names
+    assert all(each.cost.render("en") and each.cost.render("zh") for each in choices)
+    if place.package:
+        assert f"in place of `{place.package}`" in choices[0].text.render("en")
+
+
+def test_what_is_alike_but_for_its_counts_is_one_decision_with_the_sums() -> None:
+    def source(line: int, kernels: int, launches: int) -> Finding:
+        counted = say_plural("{count} kernel", "{count} kernels", count=kernels)
+        started = say_plural("{count} launch", "{count} launches", count=launches)
+        return finding(line, say("source with {kernels} and {launches}", kernels=counted, launches=started))
+
+    (decision,) = decisions_of("npu", [source(1, 1, 0), source(2, 6, 1), source(3, 0, 0)], ()).all
+    assert decision.message.render("en") == "source with 7 kernels and 1 launch"
+    assert len(decision.places) == 3
+    (one,) = decisions_of("npu", [source(1, 5, 5)], ()).all
+    assert one.id == decision.id

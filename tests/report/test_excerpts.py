@@ -20,7 +20,7 @@ def test_lines_end_as_they_do_in_the_file(tmp_path: Path, end: str) -> None:
 
 
 def test_a_cell_has_lines_of_its_own(tmp_path: Path) -> None:
-    cells = [
+    cells: list[dict[str, object]] = [
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": [f"a{n}\n", f"b{n}"]}
         for n in (1, 2)
     ]

@@ -20,10 +20,10 @@ from torchferry.core.messages import say
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import html_decisions, html_format, html_lists
+from torchferry.report.choices import choices_of
 from torchferry.report.excerpts import CodeReader
 from torchferry.report.html_text import marked, paragraphs
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
-from torchferry.report.show_format import choices_of
 from torchferry.report.side_by_side import rows
 
 FOLDER = Path(html_format.__file__).parent / "html"
@@ -168,8 +168,9 @@ def test_a_decision_has_its_choices_and_its_code() -> None:
     page = page_of(html_format.render(report, "en", [str(EXAMPLE)], CodeReader(EXAMPLE).around))
     for each, article in zip(report.decisions.all, page.all("article"), strict=True):
         items = [item.text for item in article.first("div", "choices").all("li")]
-        for choice, item in zip(choices_of(each), items, strict=True):
-            assert item.startswith(choice.text.render("en"))
+        for choice, item in zip(choices_of(each, report.target), items, strict=True):
+            assert item.startswith(choice.text.render("en").replace("`", ""))
+            assert choice.cost.render("en") in item
             assert (f"torchferry decide {each.id} {choice.name} {EXAMPLE} -t npu" in item) == bool(choice.name)
         sources = [*article.all("div", "source")]
         assert len(sources) == len(each.places)

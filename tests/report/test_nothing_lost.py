@@ -23,12 +23,12 @@ from torchferry.core.messages import Message, say
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import full_format, html_format, json_format, text_format
+from torchferry.report.choices import choices_of
 from torchferry.report.decisions import ReportedDecision, effect_words, without_subject
 from torchferry.report.first_screen import program_classes
 from torchferry.report.full_format import GRADE_TITLES
 from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
-from torchferry.report.show_format import choices_of
 from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
 
 LANGUAGES = ("en", "zh")
@@ -328,6 +328,9 @@ def test_what_the_command_writes_of_a_project_is_the_same_in_every_form(folder: 
         assert len([*each.all("div", "source")]) == len([*each.first("div", "places").all("li")])
 
 
+TITLES = {f"part:{name}" for name in ("verdicts", "first", "next", "decisions", "fixes", "programs", "unlooked")}
+
+
 @settings(max_examples=30)
 @given(reports(), st.sampled_from(LANGUAGES))
 def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
@@ -339,6 +342,9 @@ def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
         return without_blanks(words) in solid
 
     assert page.first("h1").text == plain(report.verdict_message, lang)
+    for heading in page.all("h2"):
+        if heading.attributes["id"] in TITLES:
+            assert said(heading.text.replace("migrate --unsafe-fixes", "`migrate --unsafe-fixes`"))
     for fact in page.first("ul", "facts").all("li"):
         assert said(fact.text)
     for (_, phrase, group), entry in zip(program_classes(report.programs), page.all("details", "class"), strict=False):
@@ -356,7 +362,8 @@ def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
         begin = plain(each.message, lang)
         assert article.first("p", "what").text.startswith(begin)
         assert [item.text.split(" torchferry decide")[0] for item in article.first("div", "choices").all("li")] == [
-            choice.text.render(lang) for choice in choices_of(each)
+            f"{plain(choice.text, lang)} {say('costs: {cost}', cost=choice.cost).render(lang)}"
+            for choice in choices_of(each, report.target)
         ]
     for command in page.first("section", "next").all("code") if report.findings else ():
         assert command.text in text

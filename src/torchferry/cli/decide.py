@@ -31,8 +31,8 @@ from torchferry.core.recorded_decisions import (
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.report.choices import can_be_accepted
 from torchferry.report.decisions import ReportedDecision
-from torchferry.report.show_format import can_be_accepted
 from torchferry.rules.decisions import is_decided_by
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts

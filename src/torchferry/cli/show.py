@@ -36,10 +36,10 @@ def command(choices: Choices, decision: str, output_format: str) -> None:
     report = scanned(setting, choices)
     chosen = decision_named(report, decision)
     if output_format == "json":
-        print_data(render_json(chosen, report, choices.lang))
+        print_data(render_json(chosen, report.target, choices.lang))
         return
     layout = terminal_layout(choices.lang)
-    for line in lines(chosen, report, CodeReader(setting.root).around, asked(choices, setting), layout):
+    for line in lines(chosen, report.target, CodeReader(setting.root).around, asked(choices, setting), layout):
         print_text(line)
 
 

@@ -39,6 +39,7 @@ def programs_of(
     roles: Roles,
     commands: Iterable[Started],
     named: Iterable[str] = (),
+    asked: Iterable[str] = (),
 ) -> list[Program]:
     """Return the programs of a project, the ones that its documents start first.
 
@@ -49,8 +50,9 @@ def programs_of(
         roles: What the files are for.
         commands: The commands that start them.
         named: Files that the user says are programs.
+        asked: Files that the user asks about: one that starts nothing is what others call, whatever they call.
     """
-    return _Finder(sources, modules, examined, roles).programs(frozenset(named), commands)
+    return _Finder(sources, modules, examined, roles).programs(frozenset(named), frozenset(asked), commands)
 
 
 class _Finder:
@@ -61,15 +63,17 @@ class _Finder:
         self.roles = roles
         self.root = sources.project.root
 
-    def programs(self, named: frozenset[str], commands: Iterable[Started]) -> list[Program]:
+    def programs(self, named: frozenset[str], asked: frozenset[str], commands: Iterable[Started]) -> list[Program]:
         starts: dict[str, list[Started]] = {}
         for found in commands:
             starts.setdefault(found.path, []).append(found)
         programs: dict[tuple[str, str], Program] = {}
         for item in self.examined:
             own = starts.get(item.path, [])
-            role = self._role(item.path, own, item.path in named) if item.outline is not None else None
-            if role is not None:
+            role = self._role(item.path, own, named, asked) if item.outline is not None else None
+            if role is Role.MODULE:
+                programs[item.path, ""] = Program(item.path, Form.LIBRARY, item.path, role=role)
+            elif role is not None:
                 form = Form.NOTEBOOK if item.kind is Kind.NOTEBOOK else Form.SCRIPT
                 programs[item.path, ""] = Program(item.path, form, starts=_first(own), role=role)
         for program in self._console_scripts():
@@ -83,7 +87,7 @@ class _Finder:
             programs.values(), key=lambda program: (not program.starts, program.path.count("/"), program.path)
         )
 
-    def _role(self, path: str, starts: Sequence[Started], is_named: bool) -> Role | None:
+    def _role(self, path: str, starts: Sequence[Started], named: frozenset[str], asked: frozenset[str]) -> Role | None:
         """Return the role of a file among the programs, or None where it is none of the users' programs.
 
         A document may say how to start a measurement; what starts a test, or a copy of another project, among these
@@ -92,14 +96,16 @@ class _Finder:
         role = self.roles.of(path)
         if role in (Role.SCRIPT, Role.NOTEBOOK):
             return role
-        if is_named and role is not Role.MODULE:
+        if (path in named or path in asked) and role is not Role.MODULE:
             return role
         if is_build_script(path) or self.roles.tests(path):
             return None
         is_launched = any(not is_set_aside(started.start.place.partition(":")[0]) for started in starts)
         if is_launched or (starts and not is_set_aside(path)):
             return Role.LAUNCHED
-        return Role.SCRIPT if is_named else None
+        if path in named:
+            return Role.SCRIPT
+        return Role.MODULE if path in asked else None
 
     # --- what an installation makes ---
 

@@ -102,7 +102,8 @@ def judgement(
         analysis: The whole project, examined with every rule.
         target: Where it is to run.
         named: Files that the user says are programs.
-        only: Files and folders whose programs are asked for; a file is one then. Empty for all.
+        only: Files and folders whose programs are asked for; of a file that starts nothing, what others may call is
+            judged. Empty for all.
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
         progress: Called with how many programs are judged, and how many there are.
@@ -218,7 +219,7 @@ class _Judge:
         self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start], progress: Progress
     ) -> Judgement:
         folders = tuple(f"{path}/" for path in only)
-        programs = self._programs((*named, *only, *starts))
+        programs = self._programs((*named, *starts), only)
         if only:
             programs = [program for program in programs if program.path in only or program.path.startswith(folders)]
         if starts:
@@ -240,11 +241,11 @@ class _Judge:
             programs = self._programs(named)
         return tuple(dict.fromkeys(path for program in programs for path in self._closure(program)))
 
-    def _programs(self, named: Iterable[str]) -> list[Program]:
+    def _programs(self, named: Iterable[str], asked: Iterable[str] = ()) -> list[Program]:
         written = {path: noted.commands for path, noted in self.noted.items() if noted.commands is not None}
         commands = tuple(self.commands.started(self.examined, written))
         self.started.take_cells(commands)
-        return programs_of(self.sources, self.modules, self.examined, self.roles, commands, named)
+        return programs_of(self.sources, self.modules, self.examined, self.roles, commands, named, asked)
 
     def _attempted(self, program: Program) -> dict[str, Edge | None] | None:
         """Return what a program reaches, or None where torchferry fails on it: that is reported in its turn."""
@@ -530,7 +531,7 @@ class _Judge:
                 outside is not node and reach.comes_to(place.path, outside)
             )
         # what a base does is done where objects of the class are made, not where the class is defined
-        if reach.program.form is Form.LIBRARY and not derived.name.startswith("_"):
+        if reach.program.offers(loaded[0].path, derived.name):
             return True
         return any(
             use.need <= Need.CHOSEN and use.place.node is not None and reach.comes_to(use.place.path, use.place.node)

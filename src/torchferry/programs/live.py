@@ -211,7 +211,7 @@ class Live:
             return piece.path == program.path or self._closure.get(piece.path, program) is None
         unit = self._leads.units[piece]
         if program.form is Form.LIBRARY:
-            return not unit.name.startswith("_")
+            return program.offers(piece.path, unit.name)
         return program.form is Form.CONSOLE and piece.path == program.path and unit.name == program.function
 
     def _before(self, piece: _Piece) -> Iterator[_Piece]:

@@ -70,7 +70,8 @@ class Program(NamedTuple):
         name: What it is called: its path, the name of the console script, or the package.
         function: The function that is called, for a console script.
         starts: Commands that start it.
-        role: What its file is for; only those that the user names are tests or build scripts.
+        role: What its file is for; only those that the user names are tests or build scripts, or modules, which start
+            nothing by themselves.
     """
 
     path: str
@@ -84,6 +85,11 @@ class Program(NamedTuple):
     def title(self) -> str:
         """What it is called."""
         return self.name or self.path
+
+    def offers(self, path: str, name: str) -> bool:
+        """Whether others call a function or class of a file: what is public in a library, or in a module by itself."""
+        is_offered = self.form is Form.LIBRARY and not name.startswith("_")
+        return is_offered and (self.role is not Role.MODULE or path == self.path)
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -446,7 +446,7 @@ class Reach:
             if file.parents.get(unit) is file.tree:
                 yield self._led_here(arrival).way(self._text)
                 return
-        if program.form is Form.LIBRARY and not unit.name.startswith("_"):
+        if program.offers(file.path, unit.name):
             choice = f"{unit.name}() ({file.path}:{unit.lineno})"
             here = self._led_here(arrival)
             yield here._replace(need=max(here.need, Need.CHOSEN), choices=_with(here.choices, choice)).way(self._text)

@@ -11,7 +11,7 @@ from functools import partial
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, Value, say
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
@@ -34,7 +34,7 @@ class ReportedDecision(NamedTuple):
     Attributes:
         id: What it is called on the command line: the name of a package or module, or the rule with digits that stay
             when lines move and when files are migrated.
-        message: What it is, and what to do, at the first of its places.
+        message: What it is, and what to do, at the first of its places; counts are those of all places.
         code: The rule of that place.
         effect: The worst that happens at its places.
         findings: Its places, the worst first.
@@ -44,6 +44,7 @@ class ReportedDecision(NamedTuple):
         stopped: The programs that it stops.
         undecided: Those of which the files do not say whether they need it.
         waiting: The others that reach one of its places as they are started.
+        ways: How programs come to one of its places, each with the title of the program, where that was followed.
     """
 
     id: str
@@ -57,6 +58,7 @@ class ReportedDecision(NamedTuple):
     stopped: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    ways: tuple[tuple[str, Obstacle], ...] = ()
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ class _DecisionGroup:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self.obstacles: list[Obstacle] = []
+        self.ways: list[tuple[str, Obstacle]] = []
         self.programs: dict[str, int] = {}
 
     def reached_by(self, program: str, rank: int) -> None:
@@ -169,7 +171,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
         ]
         for obstacle, rank in ranked:
             key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what))
-            groups[key].obstacles.append(obstacle)
+            groups[key].ways.append((judged.program.title, obstacle))
             groups[key].reached_by(judged.program.title, rank)
         for place in judged.decisions:
             for key in at[place]:
@@ -205,22 +207,27 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
     findings = tuple(
         sorted(group.findings, key=lambda each: (not each.blocker, each.grade is not Grade.MANUAL, each.location.order))
     )
-    obstacles = group.obstacles
+    obstacles = [obstacle for _, obstacle in group.ways]
     first = findings[0] if findings else None
     places = {each.location: None for each in findings}
     covered = {each.location if each.origin is None else each.origin for each in findings}
     places |= {each.place: None for each in obstacles if each.place not in covered}
-    by_rank = [tuple(name for name, rank in group.programs.items() if rank == wanted) for wanted in range(3)]
+    stopped, undecided, waiting = (
+        tuple(program for program, rank in group.programs.items() if rank == wanted) for wanted in range(3)
+    )
     return ReportedDecision(
         name,
-        first.message if first is not None else obstacles[0].message,
+        _summed([each.message for each in findings]) if findings else obstacles[0].message,
         first.code if first is not None else obstacles[0].code,
         min((each.effect for each in findings), key=_WORST_FIRST.index, default=Effect.RAISES),
         findings,
         tuple(places),
-        bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
-        bool(findings) and all(rule_facts(each.code).unresolved for each in findings),
-        *by_rank,
+        is_fix=bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
+        is_unresolved=bool(findings) and all(rule_facts(each.code).unresolved for each in findings),
+        stopped=stopped,
+        undecided=undecided,
+        waiting=waiting,
+        ways=tuple(group.ways),
     )
 
 
@@ -242,7 +249,7 @@ class _Keys:
             return ("", slug(thing))
         if finding.grade is Grade.UNSAFE:  # which fixes of a rule are right is one question
             return (finding.code, "")
-        alike, _ = without_subject(finding.message)
+        alike = _without_counts(without_subject(finding.message)[0])
         if alike not in self._texts:
             self._texts[alike] = in_cuda_words(self._target, alike.render("en"))
         return (finding.code, self._texts[alike])
@@ -258,6 +265,38 @@ def without_subject(message: Message) -> tuple[Message, str]:
         if isinstance(value, str) and name != "count":
             return message._replace(values=(*message.values[:number], (name, ""), *rest)), value
     return message, ""
+
+
+_COUNTED = ("count", "lines")
+"""Values of a message that belong to its place alone: how many things are there, and where."""
+
+
+def _without_counts(message: Message) -> Message:
+    """Return a message without its counts: what is said alike of two files is one decision, however much they hold."""
+    values = (
+        (name, _without_counts(value) if isinstance(value, Message) else "" if name in _COUNTED else value)
+        for name, value in message.values
+    )
+    return message._replace(values=tuple(values), singular="")
+
+
+def _summed(messages: Sequence[Message]) -> Message:
+    """Return the first of messages that are alike but for their counts, with the sums of these."""
+    first = messages[0]
+    if any(each.template != first.template or len(each.values) != len(first.values) for each in messages):
+        return first
+    values: list[tuple[str, Value]] = []
+    for number, (name, value) in enumerate(first.values):
+        others = [each.values[number][1] for each in messages]
+        inner = [each for each in others if isinstance(each, Message)]
+        numbers = [int(each) for each in others if isinstance(each, str) and each.isdecimal()]
+        if len(inner) == len(others):
+            values.append((name, _summed(inner)))
+        elif name == "count" and len(numbers) == len(others):
+            values.append((name, str(sum(numbers))))
+        else:
+            values.append((name, "..." if name == "lines" and len(set(others)) > 1 else value))
+    return first._replace(values=tuple(values))
 
 
 def slug(thing: str) -> str:

@@ -42,16 +42,17 @@ def program_classes(programs: Sequence[Judged]) -> Iterator[ProgramClass]:
     """Yield the programs by what their verdicts say, the worst first."""
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in programs:
-        carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
-        is_open = bool(judged.unresolved) and judged.verdict is Verdict.DECISIONS
-        is_accepted = bool(judged.accepted) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        carried, is_open, is_accepted = (
+            may_run and bool(each) for each in (judged.carriers, judged.unresolved, judged.accepted)
+        )
         by_verdict[judged.verdict, carried, is_open, is_accepted].append(judged)
     ordered = sorted(by_verdict, key=lambda key: (WORST_FIRST.index(key[0]), *map(not_, key[1:])))
     for verdict, carried, is_open, is_accepted in ordered:
         group = by_verdict[verdict, carried, is_open, is_accepted]
         words = _class_words(verdict, group)
         if is_open:
-            words = say("{verdict}, except for what could not be resolved", verdict=words)
+            words = say("{verdict}, except for unresolved places", verdict=words)
         if carried:
             carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
             words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
@@ -102,6 +103,19 @@ def first_title(decisions: Decisions, first: Sequence[ReportedDecision]) -> Mess
     )
 
 
+def decisions_title(decisions: Sequence[ReportedDecision]) -> Message:
+    """Return the title above decisions: how many there are, in how many places, and how many block."""
+    places = sum(len(each.places) for each in decisions)
+    blocking = sum(each.blocks for each in decisions)
+    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
+    if places > len(decisions):
+        title = say("{decisions} in {count} places", decisions=title, count=places)
+    if blocking:
+        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
+        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
+    return title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title)
+
+
 def asked(report: Report, paths: Sequence[str]) -> str:
     """Return the paths, the target and the style of a report, as a command takes them."""
     style = "" if report.style == "native" else f" --style {report.style}"
@@ -120,7 +134,7 @@ def next_steps(report: Report, decisions: Decisions, paths: Sequence[str]) -> It
         shown = f"torchferry show {shlex.quote(first[0].id)} {words}"
         yield NextStep(shown, say("one decision with its code and its choices"))
     if report.findings:
-        yield NextStep(f"torchferry scan {words} -f full", say("every finding, file by file"))
+        yield NextStep(f"torchferry scan {words} -v", say("each program with its reasons, and every place"))
 
 
 def without_command(report: Report) -> Message | None:
@@ -129,4 +143,6 @@ def without_command(report: Report) -> Message | None:
         return say("Next: name the folder of the project, or a file of it.")
     if report.verdict is ProjectVerdict.READY:
         return say("Next: nothing is to be done in the code.")
+    if report.partial:
+        return say("Next: scan the whole project; what these files reach stands in others.")
     return None

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, say, say_in
+from torchferry.report.choices import choices_of
 from torchferry.report.decisions import ReportedDecision, effect_words, without_subject
 from torchferry.report.excerpts import ReadLines
+from torchferry.report.first_screen import decisions_title
 from torchferry.report.html_text import HtmlContext, HtmlPart, clipped, place_html, rule_link, text
-from torchferry.report.programs import chain_of, circumstance_of
-from torchferry.report.show_format import ProgramWays, choices_of, ways_by_place, ways_to
+from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
 from torchferry.report.text_format import in_a_row, waiting_words
 
 MOST_CODE = 20
@@ -37,14 +38,8 @@ def decision_parts(context: HtmlContext, programs: Mapping[str, str]) -> Iterato
     writer = _DecisionWriter(context, programs)
     decisions = context.decisions
     if decisions.to_decide:
-        places, count = sum(len(each.places) for each in decisions.to_decide), len(decisions.to_decide)
-        title = (
-            say("Decisions: {count} in {places} places, the worst first", count=count, places=places)
-            if places > count
-            else say("Decisions: {count}, the worst first", count=count)
-        )
         body = [line for each in decisions.to_decide for line in writer.lines(each)]
-        yield HtmlPart("decisions", context.title(title), body, has_findings=True)
+        yield HtmlPart("decisions", context.title(decisions_title(decisions.to_decide)), body, has_findings=True)
     if decisions.to_read:
         title = say("Fixes to read, which `migrate --unsafe-fixes` makes:")
         patch = say("`{command}` prints them.", command=f"torchferry migrate {context.asked} --unsafe-fixes --diff")
@@ -58,7 +53,6 @@ class _DecisionWriter:
     def __init__(self, context: HtmlContext, programs: Mapping[str, str]) -> None:
         self._context = context
         self._programs = programs
-        self._ways: ProgramWays = ways_by_place(context.report.programs)
         self._code = _CodeRoom(context.read)
 
     def lines(self, decision: ReportedDecision) -> Iterator[str]:
@@ -69,14 +63,15 @@ class _DecisionWriter:
         yield f'<article class="decision" id="{name}"><h3><a class="{grade.value}" href="#{name}">{name}</a> '
         yield f'<span class="effect">{words}</span></h3>'
         yield f'<p class="what">{context.marked(_what(decision))}</p>'
-        yield f'<div class="choices"><b>{context.title(say("Choices:"))}</b><ul>'
-        for choice in choices_of(decision):
+        yield f'<div class="choices"><b>{context.title(say("Choices, the recommended one first:"))}</b><ol>'
+        for choice in choices_of(decision, context.report.target):
             command = ""
             if choice.name and context.report.style == "native":
                 words = f"torchferry decide {shlex.quote(decision.id)} {choice.name} {context.asked} --why REASON"
                 command = f" <code>{text(words)}</code>"
-            yield f"<li>{context.text(choice.text)}{command}</li>"
-        yield "</ul></div>"
+            cost = context.text(say("costs: {cost}", cost=choice.cost))
+            yield f'<li>{context.marked(choice.text)} <span class="cost">{cost}</span>{command}</li>'
+        yield "</ol></div>"
         yield from self._places(decision)
         yield from self._waiting(decision)
         yield "</article>"
@@ -147,18 +142,27 @@ class _DecisionWriter:
             if names:
                 yield f"<p><b>{context.title(title)}</b> {', '.join(map(self._program, names[:MOST_PROGRAMS]))}"
                 yield f", +{len(names) - MOST_PROGRAMS}</p>" if len(names) > MOST_PROGRAMS else "</p>"
-        ways = ways_to(decision, self._ways)
-        if ways:
-            yield f"<p><b>{context.title(say('How they come there:'))}</b></p><ul>"
-        for judged, obstacle in ways[:MOST_PROGRAMS]:
-            words = f"({circumstance_of(obstacle).render(context.lang)}): {chain_of(obstacle)}"
-            yield f"<li>{self._program(judged.program.title)} {text(words)}</li>"
-        if ways:
-            yield "</ul>"
+        yield from self._ways(decision)
         command = context.show_command(decision.id)
-        if command and max(len(ways), *(len(names) for _, names in programs)) > MOST_PROGRAMS:
+        if command and max(len(decision.ways), *(len(names) for _, names in programs)) > MOST_PROGRAMS:
             yield f'<p class="left">{context.marked(_programs_elsewhere(command))}</p>'
         yield "</details>"
+
+    def _ways(self, decision: ReportedDecision) -> Iterator[str]:
+        """Yield how programs come there: what all ways hang on, then each with what it has of its own."""
+        ways, context = decision.ways, self._context
+        if not ways:
+            return
+        shared = shared_conditions(ways)
+        yield f"<p><b>{context.title(say('How they come there:'))}</b></p><ul>"
+        if shared:
+            conditions = "".join(f"<li>{text(condition)}</li>" for condition in shared)
+            yield f"<li>{context.text(say('all of them only where'))}<ul>{conditions}</ul></li>"
+        for program, obstacle in ways[:MOST_PROGRAMS]:
+            circumstance = own_circumstance(obstacle, shared)
+            own = f"; {context.text(circumstance)}" if circumstance is not None else ""
+            yield f"<li>{self._program(program)}: {text(chain_of(obstacle))}{own}</li>"
+        yield "</ul>"
 
     def _program(self, title: str) -> str:
         anchor = self._programs.get(title)

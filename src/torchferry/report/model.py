@@ -185,16 +185,11 @@ class Report(NamedTuple):
         if self.verdict is ProjectVerdict.PARTLY_BLOCKED:
             return self._partly_blocked(work)
         if self.verdict is ProjectVerdict.INCOMPLETE:
-            unknown = self._not_judged
-            if len(self.programs) == 1:
-                title = self.programs[0].program.title
-                return say("Not known for {target}: {program} reaches what was not read.", target=target, program=title)
-            return say_plural(
-                "Not known for {target}: of {programs} programs, {count} reaches what was not read.",
-                "Not known for {target}: of {programs} programs, {count} reach what was not read.",
-                target=target,
-                programs=len(self.programs),
-                count=len(unknown),
+            unknown = self._programs_unknown()
+            return (
+                say("{verdict}.", verdict=unknown)
+                if work is None
+                else say("{verdict}; also {work}.", verdict=unknown, work=work)
             )
         if self.verdict is ProjectVerdict.MAY_NEED:
             return self._may_need(work)
@@ -208,6 +203,21 @@ class Report(NamedTuple):
                 work=work,
             )
         return self._ready()
+
+    def _programs_unknown(self) -> Message:
+        """Return that programs reach what was not read, as a phrase."""
+        if len(self.programs) == 1:
+            title = self.programs[0].program.title
+            return say(
+                "Not known for {target}: {program} reaches what was not read", target=self.target_title, program=title
+            )
+        return say_plural(
+            "Not known for {target}: of {programs} programs, {count} reaches what was not read",
+            "Not known for {target}: of {programs} programs, {count} reach what was not read",
+            target=self.target_title,
+            programs=len(self.programs),
+            count=len(self._not_judged),
+        )
 
     def _ready(self) -> Message:
         """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""

@@ -15,7 +15,7 @@ from torchferry.kernels.review import kinds
 from torchferry.kernels.survey import NativeSurvey, SurveyedFile, file_line
 from torchferry.report.html_text import HtmlContext, HtmlPart, text
 
-_MOST_FILES = 12
+_MOST_FILES = 4
 _MOST_ITEMS = 5_000
 """Places to look at that a JSON report carries, and a page of one kind; all are counted."""
 

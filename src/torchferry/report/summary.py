@@ -124,8 +124,8 @@ def summary(
         ).render(lang)
     elif notes:
         yield say_plural(
-            "{count} note on a place that stays as it is; `torchferry scan -f full` shows it.",
-            "{count} notes on places that stay as they are; `torchferry scan -f full` shows them.",
+            "{count} note on a place that stays as it is; `torchferry scan -v` shows it.",
+            "{count} notes on places that stay as they are; `torchferry scan -v` shows them.",
             count=len(notes),
         ).render(lang)
     yield ""

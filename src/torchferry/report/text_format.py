@@ -50,13 +50,25 @@ _PARTS = lazy_regex(rf"[{_WIDE}][，。；：、）】」？！]*|[^\s{_WIDE}]+[
 _LONGEST = 200
 """Columns of any line."""
 
+_LONGEST_ID = 60
+
+_FEW = 2
+"""Programs that are counted by their verdicts; fewer are shown with their reasons."""
+
 _MOST_FIRST = 5
 """Decisions on the first screen."""
 
 _MOST_PLACES = 3
 _MOST_NAMES = 3
-_MOST_DECISIONS = 30
-_MOST_GROUPS = 20
+_MOST_DECISIONS = 8
+_MOST_FIXES = 4
+"""Decisions, and fixes to read, that are told with their texts; of the others the ids are named."""
+
+_MOST_IDS = 60
+_MOST_TEXT = 2
+"""Lines that the text of a decision takes; `torchferry show` has all of it."""
+
+_MOST_UNREAD = 8
 _MOST_STEPS = 3
 _MOST_REASONS = 4
 """Reasons below programs that share them."""
@@ -78,7 +90,8 @@ class TextLayout(NamedTuple):
     Attributes:
         lang: The language.
         paint: Colours a text by its kind (`verdict`, `path`, or a grade).
-        verbose: Whether all places and all programs are shown, and every finding behind them.
+        verbose: Whether each program is shown with its reasons, each decision with its whole text and all places, and
+            every finding behind them.
         width: Columns of the first screen and of running text; a longer line of a list is cut there.
     """
 
@@ -101,8 +114,23 @@ class TextLayout(NamedTuple):
         """Return a line of the first screen."""
         return cut(line, self.width)
 
-    def wrapped(self, text: str, indent: str) -> Iterator[str]:
-        """Yield a text in lines of the width: broken at blanks and between Chinese characters, never in a word."""
+    def wrapped(self, text: str, indent: str, most: int | None = None) -> Iterator[str]:
+        """Yield a text in lines of the width: broken at blanks and between Chinese characters, never in a word.
+
+        Args:
+            text: The text.
+            indent: What each line begins with.
+            most: How many lines there may be; the last of them says with three dots that there is more.
+        """
+        lines = list(self._broken(text, indent))
+        if most is None or len(lines) <= most:
+            yield from lines
+            return
+        yield from lines[: most - 1]
+        room = min(self.width, _LONGEST)
+        yield cut(f"{lines[most - 1]} {lines[most].strip()}", max(room, display_width(lines[most - 1])))
+
+    def _broken(self, text: str, indent: str) -> Iterator[str]:
         line, columns = indent, display_width(indent)
         room = min(self.width, _LONGEST)
         for part in _PARTS.findall(text):
@@ -127,15 +155,17 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
         layout: How they are written.
         paths: What was named on the command line.
     """
-    verdict = layout.paint(report.verdict_message.render(layout.lang), "verdict")
-    yield verdict
+    verdict = report.verdict_message.render(layout.lang)
+    in_lines = layout._replace(width=_LONGEST).wrapped(verdict, "")
+    painted = [layout.paint(line, "verdict") for line in in_lines]
+    yield from painted
     count = 0
     for line in _below_verdict(report, layout, paths):
         yield line
         count += 1
     if count > SCREEN:
         yield ""
-        yield verdict
+        yield from painted
 
 
 def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> Iterator[str]:
@@ -146,7 +176,10 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
     yield from _program_counts(report, layout)
     yield from _first_decisions(decisions, layout)
     yield from next_commands(report, decisions, paths, lang)
-    yield from _programs(report, decisions, layout)
+    if verbose or len(report.programs) < _FEW:
+        yield from _programs(report, decisions, layout)
+    else:
+        yield from _unread_lines(report, layout)
     yield from decision_lines(decisions.to_decide, layout)
     yield from fix_lines(decisions.to_read, layout)
     yield from accepted_lines(report, layout)
@@ -160,10 +193,9 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
     yield from unlooked_lines(report, lang, paint)
     if verbose:
         yield from by_file(report.findings, lang, paint, verbose)
-    if report.words.staying:
+    if verbose and report.words.staying:
         yield ""
-        staying = mention_lines(report, lang)
-        yield from staying if verbose else [next(iter(staying))]
+        yield from mention_lines(report, lang)
     yield from failure_lines(report, lang)
 
 
@@ -172,15 +204,16 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str]) -> 
 
 def _program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield how many programs have each verdict, the worst first, behind an empty line."""
-    if len(report.programs) < 2:  # one is shown below
+    if len(report.programs) < _FEW:  # it is shown below with its reasons
         return
     yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
-        carried = bool(judged.carriers) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
-        is_open = bool(judged.unresolved) and judged.verdict is Verdict.DECISIONS
-        is_accepted = bool(judged.accepted) and judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
+        carried, is_open, is_accepted = (
+            may_run and bool(each) for each in (judged.carriers, judged.unresolved, judged.accepted)
+        )
         by_verdict[judged.verdict, carried, is_open, is_accepted].append(judged)
     for verdict, carried, is_open, is_accepted in sorted(
         by_verdict, key=lambda key: (_WORST_FIRST.index(key[0]), *map(not_, key[1:]))
@@ -188,7 +221,7 @@ def _program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
         group = by_verdict[verdict, carried, is_open, is_accepted]
         words = _class_words(verdict, group)
         if is_open:
-            words = say("{verdict}, except for what could not be resolved", verdict=words)
+            words = say("{verdict}, except for unresolved places", verdict=words)
         if carried:
             carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
             words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
@@ -266,7 +299,7 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
         shown = f"torchferry show {shlex.quote(first[0].id)} {asked}"
         commands.append((shown, say("one decision with its code and its choices")))
     if report.findings:
-        commands.append((f"torchferry scan {asked} -f full", say("every finding, file by file")))
+        commands.append((f"torchferry scan {asked} -v", say("each program with its reasons, and every place")))
     yield ""
     title = say("Next:").render(lang)
     for command, purpose in commands:
@@ -278,6 +311,8 @@ def next_commands(report: Report, decisions: Decisions, paths: Sequence[str], la
         yield say("Next: name the folder of the project, or a file of it.").render(lang)
     elif report.verdict is ProjectVerdict.READY:
         yield say("Next: nothing is to be done in the code.").render(lang)
+    elif report.partial:
+        yield say("Next: scan the whole project; what these files reach stands in others.").render(lang)
 
 
 # --- below it ---
@@ -299,8 +334,7 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
     yield ""
     lang, _, verbose, _ = layout
     yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
-    shown = ordered if verbose else ordered[:_MOST_GROUPS]
-    for group in shown:
+    for group in ordered:
         names = [judged.program.title for judged in group]
         some = names if verbose else names[:_MOST_NAMES]
         more = f", +{len(names) - len(some)}" if len(names) > len(some) else ""
@@ -316,9 +350,27 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
             yield f"      {reason.line(lang, verbose)}"
         if len(reasons) > _MOST_REASONS and not verbose:
             yield f"      {say('... and {count} more', count=len(reasons) - _MOST_REASONS).render(lang)}"
-    if len(shown) < len(ordered):
-        left = sum(map(len, ordered[len(shown) :]))
-        yield f"  {say('... and {count} more', count=left).render(lang)}"
+
+
+def _unread_lines(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield what was not read, each reason once with its places and programs, behind an empty line."""
+    places: defaultdict[Message, dict[str, None]] = defaultdict(dict)
+    programs: defaultdict[Message, set[str]] = defaultdict(set)
+    for judged in report.programs:
+        for unread in judged.unread:
+            places[unread.reason][unread.place] = None
+            programs[unread.reason].add(judged.program.title)
+    if not places:
+        return
+    yield ""
+    yield layout.title(say("What could not be read or resolved:"))
+    for reason in [*places][:_MOST_UNREAD]:
+        reached = say_plural("one program reaches it", "{count} programs reach it", count=len(programs[reason]))
+        where = some_of([*places[reason]], _MOST_PLACES)
+        line = f"{reached.render(layout.lang)}: {reason.render(layout.lang)}: {where}"
+        yield from layout.wrapped(visible(line), "  ", _MOST_TEXT)
+    if len(places) > _MOST_UNREAD:
+        yield f"  {say('... and {count} more', count=len(places) - _MOST_UNREAD).render(layout.lang)}"
 
 
 class _Reason(NamedTuple):
@@ -336,8 +388,7 @@ class _Reason(NamedTuple):
             return words if verbose or self.is_whole else cut(words, _LONGEST)
         if verbose:
             return f"{words}: {' -> '.join(steps)}"
-        short = [steps[0], "...", steps[-1]] if len(steps) > _MOST_STEPS else steps
-        lines = [f"{words}: {' -> '.join(way)}" for way in (short, ["...", steps[-1]])]
+        lines = [f"{words}: {way}" for way in (_ends_of(steps), f"... -> {steps[-1]}")]
         return next((line for line in lines if display_width(line) <= _LONGEST), cut(lines[-1], _LONGEST))
 
 
@@ -382,32 +433,60 @@ def decision_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) ->
     if not decisions:
         return
     places = sum(len(each.places) for each in decisions)
-    count = len(decisions)
-    if places > count:
-        title = say("Decisions: {count} in {places} places, the worst first", count=count, places=places)
-    else:
-        title = say("Decisions: {count}, the worst first", count=count)
+    blocking = sum(each.blocks for each in decisions)
+    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
+    if places > len(decisions):
+        title = say("{decisions} in {count} places", decisions=title, count=places)
+    if blocking:
+        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
+        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
     yield ""
-    yield layout.title(title)
-    shown = decisions if layout.verbose else decisions[:_MOST_DECISIONS]
+    yield layout.title(title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title))
+    yield from _told(decisions, layout, "manual", _MOST_DECISIONS)
+
+
+def _told(decisions: Sequence[ReportedDecision], layout: TextLayout, kind: str, most: int) -> Iterator[str]:
+    """Yield each decision with its text and its places; of those beyond the most that are told, the ids."""
+    shown = decisions if layout.verbose else decisions[:most]
     for each in shown:
-        words = in_a_row(waiting_words(each), layout.lang)
-        yield f"  {layout.paint(visible(each.id), 'manual')}  {words}"
+        words = visible(in_a_row(waiting_words(each), layout.lang))
+        yield f"  {layout.paint(visible(each.id), kind)}  {cut(words, _LONGEST - _LONGEST_ID)}"
         yield from _text(each, layout)
-    if len(shown) < count:
-        yield f"  {say('... and {count} more', count=count - len(shown)).render(layout.lang)}"
+    others = [visible(each.id) for each in decisions[len(shown) :]]
+    if others:
+        more = say("... and {count} more: {ids}", count=len(others), ids=some_of(others, _MOST_IDS))
+        yield from layout.wrapped(more.render(layout.lang), "  ")
 
 
 def _text(decision: ReportedDecision, layout: TextLayout) -> Iterator[str]:
-    """Yield what a decision is about, and its places."""
+    """Yield what a decision is about, its places, and the way of a program that waits."""
     text, verbose = decision.message, layout.verbose
     others = decision.subjects[1:]
     if others:
-        names = ", ".join(f"`{name}`" for name in (others if verbose else others[:_MOST_NAMES]))
-        more = "" if verbose or len(others) <= _MOST_NAMES else f", +{len(others) - _MOST_NAMES}"
-        text = say("{message} (and so for {names})", message=text, names=names + more)
-    yield from layout.wrapped(visible(text.render(layout.lang)), "      ")
-    yield from layout.wrapped(visible(places_of(decision, verbose)), "      ")
+        names = some_of([f"`{name}`" for name in others], None if verbose else _MOST_NAMES)
+        text = say("{message} (and so for {names})", message=text, names=names)
+    yield from layout.wrapped(visible(text.render(layout.lang)), "      ", None if verbose else _MOST_TEXT)
+    places = [visible(str(place)) for place in decision.places]
+    if verbose:
+        yield from layout.wrapped(", ".join(places), "      ")
+        return
+    yield cut(f"      {_as_many(places, min(layout.width, _LONGEST) - 6, _MOST_PLACES) or places[0]}", _LONGEST)
+    steps = steps_of(decision.ways[0][1]) if decision.ways else ()
+    if len(steps) > 1:
+        way = visible(_ends_of(steps))
+        fits = display_width(way) + 6 <= layout.width
+        yield f"      {way}" if fits else layout.cut(f"      {visible(steps[0])} -> ...")
+
+
+def some_of(names: Sequence[str], most: int | None) -> str:
+    """Return names in a row, all of them or the first ones with the number of the others."""
+    shown = ", ".join(names[:most])
+    return shown if most is None or len(names) <= most else f"{shown}, +{len(names) - most}"
+
+
+def _ends_of(steps: Sequence[str]) -> str:
+    """Return a way, of a long one its two ends."""
+    return " -> ".join([steps[0], "...", steps[-1]] if len(steps) > _MOST_STEPS else steps)
 
 
 def in_a_row(phrases: Iterable[Message], lang: str) -> str:
@@ -421,16 +500,13 @@ def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
     if decision.stopped:
         yield say_plural("stops one program", "stops {count} programs", count=len(decision.stopped))
     if decision.undecided:
-        yield say_plural("one program may need it", "{count} programs may need it", count=len(decision.undecided))
+        need = say_plural("one program may need it", "{count} programs may need it", count=len(decision.undecided))
+        first = next((obstacle for program, obstacle in decision.ways if program in decision.undecided), None)
+        yield (
+            need if first is None else say("{need}, {circumstance}", need=need, circumstance=circumstance_of(first, 1))
+        )
     if decision.waiting:
         yield say_plural("one program reaches it", "{count} programs reach it", count=len(decision.waiting))
-
-
-def places_of(decision: ReportedDecision, verbose: bool) -> str:
-    """Return the places of a decision, the first ones or all."""
-    shown = decision.places if verbose else decision.places[:_MOST_PLACES]
-    more = f", +{len(decision.places) - len(shown)}" if len(shown) < len(decision.places) else ""
-    return ", ".join(map(str, shown)) + more
 
 
 def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
@@ -439,9 +515,7 @@ def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iter
         return
     yield ""
     yield layout.title(say("Fixes to read, which `migrate --unsafe-fixes` makes:"))
-    for each in decisions:
-        yield f"  {layout.paint(visible(each.id), 'unsafe')}  {effect_words(each.effect).render(layout.lang)}"
-        yield from _text(each, layout)
+    yield from _told(decisions, layout, "unsafe", _MOST_FIXES)
 
 
 def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
@@ -467,8 +541,8 @@ def _left_alone(report: Report, lang: str) -> Iterator[str]:
         yield say("`torchferry migrate` makes {fixes} in {files}.", fixes=safe, files=where).render(lang)
     if counts[Grade.NOTE]:
         yield say_plural(
-            "One note on a place that stays as it is (`-f full` lists it).",
-            "{count} notes on places that stay as they are (`-f full` lists them).",
+            "One note on a place that stays as it is (`-v` shows it).",
+            "{count} notes on places that stay as they are (`-v` shows them).",
             count=counts[Grade.NOTE],
         ).render(lang)
 
@@ -476,16 +550,17 @@ def _left_alone(report: Report, lang: str) -> Iterator[str]:
 # --- lines ---
 
 
-def _as_many(names: Sequence[str], room: int) -> str:
+def _as_many(names: Sequence[str], room: int, most: int | None = None) -> str:
     """Return as many names as have room in one line, and how many more there are; nothing where not one has."""
     shown = ""
-    for number, name in enumerate(names):
+    for number, name in enumerate(names[:most]):
         more = f"{shown}, {name}" if shown else name
         left = len(names) - number - 1
         if display_width(more) + (len(f", +{left}") if left else 0) > room:
             return f"{shown}, +{len(names) - number}" if shown else ""
         shown = more
-    return shown
+    left = len(names) - len(names[:most])
+    return f"{shown}, +{left}" if left else shown
 
 
 def cut(line: str, width: int) -> str:
