@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report.html_page import Element, page_of
 from tests.report.reports import EXAMPLE, hostile, real
@@ -19,7 +21,7 @@ from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
-from torchferry.report import html_decisions, html_format, html_lists
+from torchferry.report import html_decisions, html_format, html_lists, side_by_side
 from torchferry.report.choices import choices_of
 from torchferry.report.excerpts import CodeReader
 from torchferry.report.html_text import marked, paragraphs
@@ -289,6 +291,36 @@ def test_large_files_of_like_lines_are_compared_at_once(before: str, after: str)
     shown_rows = list(rows(before, after))
     last = [row for row in shown_rows if row.right][-1]
     assert last.right == after.count("\n") or last.right == 1
+
+
+@given(
+    st.lists(st.sampled_from((*"],", "a", "b", *map(str, range(30)))), max_size=60),
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from(("new", "]", None))), max_size=5),
+)
+def test_every_comparison_gives_both_versions_again(old: list[str], changes: list[tuple[int, str | None]]) -> None:
+    new = list(old)
+    for at, line in changes:
+        new[at : at + (line is None)] = [] if line is None else [line]
+    for largest in (0, side_by_side.LARGEST):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(side_by_side, "LARGEST", largest)
+            shown = list(rows("\n".join(old), "\n".join(new)))
+        for side, lines in (("before", old), ("after", new)):
+            numbers = [row.left if side == "before" else row.right for row in shown]
+            texts = {number: getattr(row, side) for number, row in zip(numbers, shown, strict=True) if number}
+            for number, parts in texts.items():
+                assert "".join(part.text for part in parts) == lines[number - 1]
+            while lines and not lines[-1]:
+                lines = lines[:-1]
+            assert len(texts) + sum(row.folded for row in shown) >= len(lines)
+
+
+def test_in_a_large_file_only_what_changes_is_a_change() -> None:
+    before = [line for number in range(3_000) for line in (f'"{number}",', "],", "[")]
+    after = list(before)
+    after[4_000] = "changed"
+    after.insert(6_001, "added")
+    assert sum(row.changed for row in rows("\n".join(before), "\n".join(after))) == 2
 
 
 def test_a_large_report_stays_small() -> None:

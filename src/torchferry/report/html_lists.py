@@ -73,7 +73,7 @@ def change_part(context: HtmlContext) -> HtmlPart | None:
     if left_out:
         command = f"torchferry migrate {context.asked} --diff"
         body.append(f'<p class="left">{context.marked(_changes_elsewhere(left_out, command))}</p>')
-    return HtmlPart("changes", context.title(title).removesuffix("."), body, has_findings=True)
+    return HtmlPart("changes", context.title(title).rstrip(".。"), body, has_findings=True)
 
 
 def _changes_elsewhere(count: int, command: str) -> Message:
