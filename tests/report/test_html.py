@@ -210,7 +210,10 @@ def test_what_has_no_room_is_said_to_be_elsewhere(monkeypatch: pytest.MonkeyPatc
     assert len([*other.all("div", "source")]) == 2
     assert len([*other.first("div", "places").all("li")]) == 9
     assert ", +3" in xformers.first("details", "waiting").text
-    (left,) = [each.text for each in page.all("p", "left") if "prints" in each.text]
+    (left,) = [each.text for each in page.all("p", "left") if "change" in each.text]
+    assert left == "The changes of 2 files are not shown here."
+    safe = report._replace(findings=(*findings, decision(20, Grade.SAFE)))
+    (left,) = [each.text for each in page_of(html_format.render(safe, "en")).all("p", "left") if "change" in each.text]
     assert left == "The changes of 2 files are not shown here; torchferry migrate . -t npu --diff prints them."
     shim = page_of(html_format.render(report._replace(style="shim"), "en", ["."], lambda place: [(place.line, "x")]))
     assert "Code is shown at 2 of these places." in shim.text

@@ -71,12 +71,16 @@ def change_part(context: HtmlContext) -> HtmlPart | None:
         files.append(_file(context, path, counts, findings, change))
     body = [*_folded_files(context, files)]
     if left_out:
-        command = f"torchferry migrate {context.asked} --diff"
+        command = f"torchferry migrate {context.asked} --diff" if count else ""
         body.append(f'<p class="left">{context.marked(_changes_elsewhere(left_out, command))}</p>')
     return HtmlPart("changes", context.title(title).rstrip(".。"), body, has_findings=True)
 
 
 def _changes_elsewhere(count: int, command: str) -> Message:
+    if not command:  # they are made
+        return say_plural(
+            "The change of one file is not shown here.", "The changes of {count} files are not shown here.", count=count
+        )
     return say_plural(
         "The change of one file is not shown here; `{command}` prints it.",
         "The changes of {count} files are not shown here; `{command}` prints them.",
@@ -137,7 +141,7 @@ def _folded_files(context: HtmlContext, files: Sequence[str]) -> Iterator[str]:
     """Yield files, the later ones folded."""
     yield from files[:_OPEN]
     if len(files) > _OPEN:
-        summary = context.text(say_in("HTML report", "More files: {count}", count=len(files) - _OPEN))
+        summary = context.text(say("More files: {count}", count=len(files) - _OPEN))
         yield f'<details class="more"><summary>{summary}</summary>'
         yield from files[_OPEN:]
         yield "</details>"
