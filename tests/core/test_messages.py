@@ -111,16 +111,9 @@ PLURALS = (
 SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
 
 ALWAYS_SEVERAL = {
-    "Decide first (of {all} decisions):",
-    "Decide first (of {all} decisions); {count} program then waits for none:",
     "{decisions} in {count} places",
-    "Of {programs} programs, {count} is undecided: it may need {names}, which {target} lacks",
     "larger than {limit} bytes: it was not read",
-    "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
-    "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",
-    "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",
-    "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
-    "Not known for {target}: of {programs} programs, {count} reaches what was not read",
+    "{count} programs on {target}: {parts}",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
     "keeps {found} % of {count} elements; {right} % are expected",
     "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from tests.report.reports import hostile, real
 from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, display_width, say, say_plural
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unverified, Verdict, Way
 from torchferry.report import full_format, json_format, show_format, text_format
 from torchferry.report.choices import choices_of
 from torchferry.report.decisions import Decisions, decisions_of
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
+from torchferry.report.text_layout import TextLayout, plain
 
 MESSAGES = (
     say("`{name}` has no counterpart on {target}", name="torch.cuda.x", target="T"),
@@ -80,7 +82,7 @@ def test_what_is_said_alike_of_two_things_is_one_decision() -> None:
     one, other = (finding(line, message) for line, message in enumerate(MESSAGES[:2], 1))
     (decision,) = decisions_of("npu", [one, other], ()).all
     assert decision.subjects == ("torch.cuda.x", "torch.cuda.y")
-    text = "\n".join(text_format.decision_lines([decision], text_format.TextLayout("en")))
+    text = "\n".join(text_format.decision_lines([decision], TextLayout("en")))
     assert "(and so for `torch.cuda.y`)" in text
 
 
@@ -143,7 +145,7 @@ def test_what_stops_a_program_comes_first_and_says_which() -> None:
 @pytest.mark.parametrize("make", [real, hostile])
 def test_text_json_and_the_full_list_hold_the_same(make: object, lang: str) -> None:
     report: Report = make()  # type: ignore[operator]
-    every = "\n".join(text_format.lines(report, text_format.TextLayout(lang, verbose=True)))
+    every = "\n".join(text_format.lines(report, TextLayout(lang, verbose=True)))
     full = full_format.render(report, lang)
     document = json.loads(json_format.render(report, lang))
     decisions = report.decisions
@@ -159,27 +161,36 @@ def test_text_json_and_the_full_list_hold_the_same(make: object, lang: str) -> N
 def test_counts_agree() -> None:
     report = real()
     decisions: Decisions = report.decisions
-    said = report.verdict_message.render("en")
+    said = verdict_sentence(report).render("en")
     assert f"{report.by_grade[Grade.SAFE]} safe fixes, one fix to read and {len(decisions.to_decide)} decisions" in said
     assert f"Decisions: {len(decisions.to_decide)}; the worst first" in text_format.render(report, "en")
     assert report.by_grade[Grade.UNSAFE] == sum(len(each.places) for each in decisions.to_read) == 1
 
 
-@pytest.mark.parametrize("columns", [80, 100, 160])
+@pytest.mark.parametrize(("kinds", "columns"), [(2, 80), (2, 100), (2, 160), (12, 100), (12, 160)])
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_first_screen_has_the_answers(lang: str, columns: int) -> None:
-    deciding = (judged(f"train{i}.py", Verdict.DECISIONS, [i % 4 + 1]) for i in range(40))
-    programs = (*deciding, judged("x.py", Verdict.BLOCKED, lacking="xformers"))
+def test_the_first_screen_has_the_answers(kinds: int, lang: str, columns: int) -> None:
+    """Verdict, programs, what to decide and the next commands are in 24 lines, however mixed a project is."""
+    deciding = [judged(f"train{i}.py", Verdict.DECISIONS, [i % 4 + 1]) for i in range(40)]
+    programs = [*deciding, judged("x.py", Verdict.BLOCKED, lacking="xformers")]
+    place = Location("c.py", 1, 1, 1, 2)
+    for number, verdict in enumerate((Verdict.READY, Verdict.FIXES, Verdict.WITHOUT, Verdict.MAY_NEED) * 3):
+        if number < kinds - 2:
+            made = judged(f"other{number}.py", verdict, lacking="cupy", need=Need.CHOSEN)
+            carried = (Unverified("a-long-package-name", "c.py:1", carries=True),) if number > 3 else ()
+            programs.append(made._replace(unresolved=(place,) if number > 7 else (), unverified=carried))
     findings = tuple(finding(number, package=f"package{number}") for number in range(1, 9))
-    report = real()._replace(findings=findings, programs=programs)
-    layout = text_format.TextLayout.of_terminal(lang, full_format.plain, False, columns)
-    screen = list(text_format.lines(report, layout))[: text_format.SCREEN]
+    report = real()._replace(findings=findings, programs=tuple(programs))
+    screen = list(text_format.lines(report, TextLayout.of_terminal(lang, plain, False, columns)))[: text_format.SCREEN]
     text = "\n".join(screen)
     assert re.search(r"^    1  .*xformers.*x\.py$", text, re.MULTILINE)
     assert re.search(r"^   40  .*train0\.py, ", text, re.MULTILINE)
-    assert "package1" in text
-    assert "torchferry show" in text
-    assert all(display_width(line) <= columns for line in screen[5:] if "torchferry" not in line)
+    assert "package1" in text or kinds > 2
+    shown = re.search(r"torchferry show (\S+) \. -t npu", text)
+    assert shown is not None
+    assert re.search(rf"^  {shown[1]} ", text, re.MULTILINE)
+    assert "torchferry scan . -t npu -v" in text
+    assert all(display_width(line) <= columns for line in screen if "torchferry" not in line)
 
 
 def test_a_short_report_names_every_decision_and_says_its_text_in_two_lines() -> None:
@@ -190,7 +201,7 @@ def test_a_short_report_names_every_decision_and_says_its_text_in_two_lines() ->
     assert all(f"package{number:02}" in short for number in range(1, 21))
     told = [line for line in short.split("\n") if line.startswith("      ") and "a long text" in line]
     assert len(told) == 2 * 8  # of the others the ids are named
-    whole = "\n".join(text_format.lines(report, text_format.TextLayout("en", verbose=True)))
+    whole = "\n".join(text_format.lines(report, TextLayout("en", verbose=True)))
     assert whole.count("a long text of what to do, a long") > 20 * 2
 
 
@@ -211,7 +222,7 @@ def test_the_ways_of_a_decision_say_once_what_they_share() -> None:
         for number, way in enumerate(ways)
     ]
     (decision,) = decisions_of("npu", (), programs).all
-    shown = "\n".join(show_format.lines(decision, "npu", lambda place: (), ". -t npu", text_format.TextLayout("en")))
+    shown = "\n".join(show_format.lines(decision, "npu", lambda place: (), ". -t npu", TextLayout("en")))
     assert shown.count("shared (a.py:1)") == 1 + 1  # in the head, and with the ways
     assert all(f"only where own {number} (b.py:{number})" in shown for number in (1, 2))
 

@@ -24,6 +24,7 @@ from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Ste
 from torchferry.report import html_decisions, html_format, html_lists, side_by_side
 from torchferry.report.choices import choices_of
 from torchferry.report.excerpts import CodeReader
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.html_text import marked, paragraphs
 from torchferry.report.model import FileDiff, ProjectVerdict, Report
 from torchferry.report.side_by_side import rows
@@ -152,7 +153,7 @@ def test_the_verdict_comes_first_and_says_how_bad_it_is() -> None:
         assert report.verdict is verdict
         section = page_of(html_format.render(report, "en")).first("section")
         assert section.classes == ["verdict", css]
-        assert section.first("h1").text == report.verdict_message.render("en").replace("`", "")
+        assert section.first("h1").text == verdict_sentence(report).render("en").replace("`", "")
 
 
 def test_the_first_screen_names_the_command_for_the_paths_that_were_named() -> None:

@@ -27,9 +27,11 @@ from torchferry.report.choices import choices_of
 from torchferry.report.decisions import ReportedDecision, effect_words, without_subject
 from torchferry.report.first_screen import program_classes
 from torchferry.report.full_format import GRADE_TITLES
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
-from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
+from torchferry.report.text_format import in_a_row, waiting_words
+from torchferry.report.text_layout import TextLayout
 
 LANGUAGES = ("en", "zh")
 CODES = ("DEV101", "CUD110", "LIB101", "PRC102", "CUD113", "EXT102")
@@ -57,8 +59,8 @@ class Held(NamedTuple):
 
 
 def in_order(report: Report) -> tuple[ReportedDecision, ...]:
-    """Return the decisions as text and pages have them: the fixes to read come last."""
-    return (*report.decisions.to_decide, *report.decisions.to_read)
+    """Return the decisions as text and pages have them: what could not be resolved first, fixes to read last."""
+    return (*report.decisions.unresolved, *report.decisions.to_decide, *report.decisions.to_read)
 
 
 def model(report: Report, lang: str) -> Held:
@@ -310,7 +312,7 @@ def test_what_the_command_writes_of_a_project_is_the_same_in_every_form(folder: 
     assert held.findings == expected.findings
     assert held.grades == expected.grades
     assert held.programs == expected.programs
-    ordered = sorted(document["decisions"], key=lambda each: each["fix"])
+    ordered = sorted(document["decisions"], key=lambda each: (not each["unresolved"], each["fix"]))
     assert [*held.decisions] == [each["id"] for each in ordered]
     for name, places in expected.decisions.items():
         assert Counter(held.decisions[name]) == Counter(places)
@@ -328,7 +330,7 @@ def test_what_the_command_writes_of_a_project_is_the_same_in_every_form(folder: 
         assert len([*each.all("div", "source")]) == len([*each.first("div", "places").all("li")])
 
 
-TITLES = {f"part:{name}" for name in ("verdicts", "first", "next", "decisions", "fixes", "programs", "unlooked")}
+TITLES = {f"part:{name}" for name in ("verdicts", "next", "unresolved", "decisions", "fixes", "programs", "unlooked")}
 
 
 @settings(max_examples=30)
@@ -341,13 +343,13 @@ def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
     def said(words: str) -> bool:
         return without_blanks(words) in solid
 
-    assert page.first("h1").text == plain(report.verdict_message, lang)
+    assert page.first("h1").text == plain(verdict_sentence(report), lang)
     for heading in page.all("h2"):
         if heading.attributes["id"] in TITLES:
             assert said(heading.text.replace("migrate --unsafe-fixes", "`migrate --unsafe-fixes`"))
     for fact in page.first("ul", "facts").all("li"):
         assert said(fact.text)
-    for (_, phrase, group), entry in zip(program_classes(report.programs), page.all("details", "class"), strict=False):
+    for (_, phrase, group), entry in zip(program_classes(report), page.all("details", "class"), strict=False):
         assert entry.first("summary").text == f"{len(group)} {plain(phrase, lang)}"
         assert re.search(rf"^ +{re.escape(f'{len(group)}  {phrase.render(lang)}')}", text, re.MULTILINE)
     for button in page.all("button"):

@@ -11,6 +11,7 @@ import pytest
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.programs.judging import judge
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.report.programs import verdict_of
 from torchferry.rules.analysis import Request, analyse
@@ -144,7 +145,7 @@ def test_another_build_is_work_where_nothing_else_is(tmp_path: Path) -> None:
         tmp_path, {"train.py": "import torch\nfrom mmcv.ops import nms\n\nx = torch.ones(2, device='npu')\n"}
     )
     assert found.verdict is ProjectVerdict.AFTER_WORK
-    assert found.verdict_message.render("en") == "Ready for Huawei Ascend after one decision."
+    assert verdict_sentence(found).render("en") == "Ready for Huawei Ascend after one decision."
 
 
 def test_what_one_notebook_needs_blocks_this_notebook(tmp_path: Path) -> None:
@@ -232,8 +233,8 @@ ASKING = UNREAD + "print(torch.cuda.max_memory_allocated())\n"
         ),
         (
             {"train.py": "import tensorrt\n" + ASKING},
-            "Blocked on Huawei Ascend by `tensorrt`, which it lacks; also one safe fix and one place that could not be "
-            "resolved.",
+            "Blocked on Huawei Ascend by `tensorrt`, which it lacks; to do: one safe fix and one decision; one place "
+            "could not be resolved.",
             "blocked by tensorrt; also one fix, except for one place that could not be resolved",
         ),
         (
@@ -247,7 +248,7 @@ def test_what_could_not_be_resolved_is_said_first(
     files: dict[str, str], line: str, program: str, tmp_path: Path
 ) -> None:
     found = report(tmp_path, files)
-    assert found.verdict_message.render("en") == line
+    assert verdict_sentence(found).render("en") == line
     assert verdict_of(found.programs[0]).render("en") == program
 
 
@@ -279,12 +280,12 @@ def test_every_word_of_cuda_is_in_the_account(tmp_path: Path) -> None:
          "Ready for Huawei Ascend after 2 safe fixes, except for one place that could not be resolved, "
          "if it can rely on lab there, which nobody has verified."),
         ("import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\n",
-         "train.py may need cupy, which Huawei Ascend lacks; also one decision."),
+         "train.py may need `cupy`, which Huawei Ascend lacks; to do: one decision."),
     ],
 )  # fmt: skip
 def test_the_first_line_says_what_the_verdict_rests_on(text: str, sentence: str, tmp_path: Path) -> None:
     found = report(tmp_path, {"train.py": text + "if __name__ == '__main__':\n    print(1)\n"})
-    assert found.verdict_message.render("en") == sentence
+    assert verdict_sentence(found).render("en") == sentence
 
 
 def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
@@ -295,6 +296,6 @@ def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
     found = report(tmp_path, files)
     assert found.verdict is ProjectVerdict.MAY_NEED
     assert (
-        "Of 2 programs, 1 is undecided: it may need cupy, which Huawei Ascend lacks; also"
-        in found.verdict_message.render("en")
+        "2 programs on Huawei Ascend: 1 may need `cupy`, 1 ready after work; to do: 2 safe fixes and one decision."
+        in verdict_sentence(found).render("en")
     )

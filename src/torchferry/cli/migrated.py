@@ -23,9 +23,11 @@ from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
 from torchferry.report.decisions import decisions_of
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import TextLayout, decision_lines, fix_lines
+from torchferry.report.text_format import decision_lines, fix_lines, unresolved_lines
+from torchferry.report.text_layout import TextLayout
 
 __all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
 
@@ -74,7 +76,7 @@ def finish(
         for line in islice(lines, 1) if shown.quiet else lines:
             print_text(line)
         if shown.quiet and report.verdict in BEYOND_WORK:
-            print_notice(report.verdict_message.render(lang))
+            print_notice(verdict_sentence(report).render(lang))
     else:
         # Where the files of the report lie: of a patch, and of what stands beside the originals, nowhere as a whole.
         folder = written.place if written.way in ("in place", "copy", "nothing") else None
@@ -148,7 +150,7 @@ def warn(report: Report, lang: str) -> None:
     Files that were not examined are named: nothing else in a patch speaks of them.
     """
     if report.verdict in BEYOND_WORK:
-        print_notice(report.verdict_message.render(lang))
+        print_notice(verdict_sentence(report).render(lang))
         unknown = by_file(report.not_examined, lang) if report.verdict is ProjectVerdict.INCOMPLETE else ()
         for line in (*blocker_lines(report, lang), *unknown, *failure_lines(report, lang)):
             print_notice(line)
@@ -159,6 +161,7 @@ def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
     report = report_of(setting, planned, Verdicts())
     decisions, layout = report.decisions, TextLayout(lang)
     for line in (
+        *unresolved_lines(report, layout),
         *decision_lines(decisions.to_decide, layout),
         *fix_lines(decisions.to_read, layout),
         *failure_lines(report, lang),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torchferry.core.messages import Message
     from torchferry.core.recorded_decisions import RecordedDecision
     from torchferry.report.model import Report
-    from torchferry.report.text_format import TextLayout
+    from torchferry.report.text_layout import TextLayout
 
 _REFRESH = 0.1
 """Seconds between two drawings of the progress bar."""
@@ -60,13 +60,12 @@ def write_report(
     """
     if form in ("text", "full"):
         from torchferry.report import full_format, text_format
+        from torchferry.report.text_layout import TextLayout
 
         if form == "full":
             lines = full_format.lines(report, lang, paint if file is None else None, verbose)
         else:
-            layout = (
-                text_format.TextLayout(lang, verbose=verbose) if file is not None else terminal_layout(lang, verbose)
-            )
+            layout = TextLayout(lang, verbose=verbose) if file is not None else terminal_layout(lang, verbose)
             lines = text_format.lines(report, layout, [*map(str, paths)] or ["."])
         if file is not None:
             write(lines, file)
@@ -91,7 +90,7 @@ def write_report(
 
 def terminal_layout(lang: str, verbose: bool = False) -> TextLayout:
     """Return how text is written to standard output: with colours and the columns of a terminal, where it is one."""
-    from torchferry.report.text_format import TextLayout
+    from torchferry.report.text_layout import TextLayout
 
     columns = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     return TextLayout.of_terminal(lang, paint, verbose, columns)

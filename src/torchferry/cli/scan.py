@@ -34,6 +34,7 @@ from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
 from torchferry.programs.noting import JUDGED_AFTERWARDS
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.rules.analysis import analyse
 
@@ -146,7 +147,7 @@ def command(
             for line in settings_lines(setting.config, choices):
                 print_text(line)
         if quiet:
-            print_text(report.verdict_message.render(lang))
+            print_text(verdict_sentence(report).render(lang))
         else:
             write_report(report, output_format, lang, None, verbose, choices.paths)
     else:

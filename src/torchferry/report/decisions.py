@@ -11,7 +11,7 @@ from functools import partial
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, Value, say
+from torchferry.core.messages import Message, Value, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
@@ -95,7 +95,8 @@ class Decisions(NamedTuple):
 
     Attributes:
         all: The worst first.
-        of_program: The ids that each program waits for; a program that waits for none is not among them.
+        of_program: The ids of what is to be decided that each program waits for; a program that waits for none is not
+            among them.
     """
 
     all: tuple[ReportedDecision, ...]
@@ -103,8 +104,13 @@ class Decisions(NamedTuple):
 
     @property
     def to_decide(self) -> tuple[ReportedDecision, ...]:
-        """Those that are no fixes to read."""
-        return tuple(each for each in self.all if not each.is_fix)
+        """Those that a person decides: no fixes to read, and nothing that could not be resolved."""
+        return tuple(each for each in self.all if not each.is_fix and not each.is_unresolved)
+
+    @property
+    def unresolved(self) -> tuple[ReportedDecision, ...]:
+        """What could not be resolved, so that nobody knows whether there is anything to decide."""
+        return tuple(each for each in self.all if each.is_unresolved and not each.is_fix)
 
     @property
     def to_read(self) -> tuple[ReportedDecision, ...]:
@@ -115,7 +121,7 @@ class Decisions(NamedTuple):
         """Return the decisions with which most programs become ready soonest; where no program waits, the worst ones.
 
         Of the programs that are left, each time that set of decisions is taken that makes most programs ready for each
-        decision, and of equal ones that with the fewest places.
+        decision, and of equal ones that with the fewest places. Those that are chosen come in the order of all.
         """
         by_id = {each.id: each for each in self.all}
         waiting = Counter(frozenset(ids) for ids in self.of_program.values())
@@ -125,7 +131,8 @@ class Decisions(NamedTuple):
             chosen |= dict.fromkeys(sorted(needed, key=list(by_id).index))
             waiting = Counter({other: count for other, count in waiting.items() if not other <= chosen.keys()})
         ids = chosen or dict.fromkeys(each.id for each in self.to_decide)
-        return tuple(by_id[each] for each in [*ids][:most])
+        first = frozenset([*ids][:most])
+        return tuple(each for each in self.all if each.id in first)
 
     def ready_after(self, decided: Iterable[ReportedDecision]) -> int:
         """Return how many programs wait for nothing once some decisions are settled."""
@@ -181,7 +188,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
     of_program: defaultdict[str, list[str]] = defaultdict(list)
     ordered = tuple(sorted(decisions, key=_rank))
     for each in ordered:
-        for program in each.programs if not each.is_fix else ():
+        for program in () if each.is_fix or each.is_unresolved else each.programs:
             of_program[program].append(each.id)
     unread = {judged.program.title for judged in programs if judged.verdict is Verdict.NOT_JUDGED}
     return Decisions(
@@ -319,6 +326,19 @@ def _id(key: _Key, digits: int) -> str:
     if not text:
         return code
     return f"{code}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:digits]}"
+
+
+def decisions_title(decisions: Sequence[ReportedDecision]) -> Message:
+    """Return the title above decisions: how many there are, in how many places, and how many block."""
+    places = sum(len(each.places) for each in decisions)
+    blocking = sum(each.blocks for each in decisions)
+    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
+    if places > len(decisions):
+        title = say("{decisions} in {count} places", decisions=title, count=places)
+    if blocking:
+        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
+        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
+    return title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title)
 
 
 def effect_words(effect: Effect) -> Message:

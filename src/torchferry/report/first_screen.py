@@ -1,4 +1,7 @@
-"""What the first screen of a report says: the programs by verdict, what to decide first, and what comes next."""
+"""The first screen of a report: programs by verdict, what to decide first, the commands that come next.
+
+What it says stands for itself, since a page says it too; the functions that take a layout write it as text.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import not_
 
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, say, say_in, say_plural
+from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.terminal import visible
 from torchferry.programs.model import Judged, Obstacle, Verdict
-from torchferry.report.decisions import Decisions, ReportedDecision
+from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
-from torchferry.report.programs import accepted_places, if_they_work, names_of
-from torchferry.report.reasons import WORST_FIRST
+from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
+from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut
+
+FEW = 2
+"""Programs that are counted by their verdicts; fewer are shown with their reasons."""
 
 MOST_FIRST = 5
 """Decisions on the first screen."""
 
-FEW = 3
-"""Decisions below which none is named first: they all stand below."""
+_AROUND_FIRST = 6
+"""Lines that stand with them: their title, the commands, and an empty one before each."""
+
+_MOST_BELOW = 3
+"""Decisions that are not named first where there is one program: they stand directly below."""
+
+_MOST_CLASSES = 8
+"""Lines of the programs by verdict."""
 
 
 class ProgramClass(NamedTuple):
-    """Programs whose verdicts say the same, and what they say."""
+    """Programs that share a verdict and its reservations, and both in words."""
 
     verdict: Verdict
     words: Message
@@ -38,24 +51,51 @@ class NextStep(NamedTuple):
     purpose: Message
 
 
-def program_classes(programs: Sequence[Judged]) -> Iterator[ProgramClass]:
+def program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield how many programs have each verdict, the worst first, behind an empty line."""
+    if len(report.programs) < FEW:  # it is shown below with its reasons
+        return
+    yield ""
+    yield layout.title(say("Programs: {count}", count=len(report.programs)))
+    for verdict, words, group in program_classes(report):
+        begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
+        names = as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
+        yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
+    unverified = unverified_row(report)
+    if unverified is not None:
+        yield layout.cut(visible(unverified.render(layout.lang)))
+
+
+def unverified_row(report: Report) -> Message | None:
+    """Return what programs rest on and nobody has verified; None for nothing."""
+    carriers = [name for judged in report.programs for name in judged.carriers]
+    return say("Unverified code that programs rest on: {names}", names=names_of(carriers)) if carriers else None
+
+
+def program_classes(report: Report) -> Iterator[ProgramClass]:
     """Yield the programs by what their verdicts say, the worst first."""
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
-    for judged in programs:
+    for judged in report.programs:
         may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
-        carried, is_open, is_accepted = (
-            may_run and bool(each) for each in (judged.carriers, judged.unresolved, judged.accepted)
-        )
-        by_verdict[judged.verdict, carried, is_open, is_accepted].append(judged)
-    ordered = sorted(by_verdict, key=lambda key: (WORST_FIRST.index(key[0]), *map(not_, key[1:])))
-    for verdict, carried, is_open, is_accepted in ordered:
-        group = by_verdict[verdict, carried, is_open, is_accepted]
+        reservations = (judged.unresolved, judged.carriers, judged.accepted)
+        is_open, rests, is_accepted = (may_run and bool(each) for each in reservations)
+        by_verdict[judged.verdict, is_open, rests, is_accepted].append(judged)
+    are_many = len(by_verdict) > _MOST_CLASSES
+    if are_many:  # which reservations a program has is told with -v then
+        reserved = {verdict for verdict, *reservations in by_verdict if any(reservations)}
+        merged: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
+        for (verdict, *_), group in by_verdict.items():
+            merged[verdict, verdict in reserved, False, False] += group
+        by_verdict = merged
+    for key in sorted(by_verdict, key=lambda key: (WORST_FIRST.index(key[0]), *map(not_, key[1:]))):
+        (verdict, is_open, rests, is_accepted), group = key, by_verdict[key]
         words = _class_words(verdict, group)
-        if is_open:
-            words = say("{verdict}, except for unresolved places", verdict=words)
-        if carried:
-            carriers = list(dict.fromkeys(name for judged in group for name in judged.carriers))
-            words = say("{verdict}, if {packages}", verdict=words, packages=if_they_work(carriers))
+        if is_open and are_many:
+            words = say("{verdict}, some with reservations", verdict=words)
+        elif is_open:
+            words = say("{verdict}, but for unresolved places", verdict=words)
+        if rests:
+            words = say("{verdict}, on unverified code", verdict=words)
         if is_accepted:
             # a place that several programs come to is one
             by = [each.by for each in dict.fromkeys(place for judged in group for place in judged.accepted)]
@@ -79,7 +119,7 @@ def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
             return say_in("verdict", "ready after decisions")
         case Verdict.WITHOUT:
             names = _things(each for judged in group for each in judged.optional)
-            return say("run without {names}", names=names)
+            return say("ready without {names}", names=names)
         case Verdict.FIXES:
             return say_in("verdict", "ready after fixes")
         case Verdict.READY:
@@ -90,30 +130,47 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-def first_title(decisions: Decisions, first: Sequence[ReportedDecision]) -> Message:
+def most_first(room: int) -> int:
+    """Return how many decisions are named first, where so many lines of the first screen are left."""
+    return max(min(MOST_FIRST, room - _AROUND_FIRST), 1)
+
+
+def names_first(report: Report) -> bool:
+    """Whether decisions are named on the first screen: there are some, and they do not directly stand below."""
+    count = len(report.decisions.to_decide)
+    return bool(count) and (count >= _MOST_BELOW or len(report.programs) >= FEW)
+
+
+def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
     """Return the title above what to decide first, with how many programs then wait for nothing."""
-    ready = decisions.ready_after(first)
+    decisions = report.decisions
+    ready, count = decisions.ready_after(first), len(decisions.to_decide)
     if not ready:
-        return say("Decide first (of {all} decisions):", all=len(decisions.to_decide))
-    return say_plural(
-        "Decide first (of {all} decisions); {count} program then waits for none:",
-        "Decide first (of {all} decisions); {count} programs then wait for none:",
-        all=len(decisions.to_decide),
+        return say("Decide first ({shown} of {all}):", shown=len(first), all=count)
+    return say(
+        "Decide first ({shown} of {all}); programs that no longer wait then: {count} of {waiting}",
+        shown=len(first),
+        all=count,
         count=ready,
+        waiting=len(decisions.of_program),
     )
 
 
-def decisions_title(decisions: Sequence[ReportedDecision]) -> Message:
-    """Return the title above decisions: how many there are, in how many places, and how many block."""
-    places = sum(len(each.places) for each in decisions)
-    blocking = sum(each.blocks for each in decisions)
-    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
-    if places > len(decisions):
-        title = say("{decisions} in {count} places", decisions=title, count=places)
-    if blocking:
-        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
-        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
-    return title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title)
+def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
+    """Return what a decision is about, behind its id, which it need not begin with."""
+    beginning = say("`{name}` on {target}: ", name=decision.id, target=report.target_title).render(lang)
+    return decision.message.render(lang).removeprefix(beginning)
+
+
+def first_decisions(report: Report, first: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
+    """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
+    if not names_first(report):
+        return
+    yield ""
+    yield layout.title(first_title(report, first))
+    width = min(max(display_width(each.id) for each in first), 24)
+    for each in first:
+        yield layout.cut(f"  {visible(each.id):{width}}  {visible(first_text(report, each, layout.lang))}")
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:
@@ -122,14 +179,13 @@ def asked(report: Report, paths: Sequence[str]) -> str:
     return f"{' '.join(shlex.quote(path) for path in paths)} -t {report.target}{style}"
 
 
-def next_steps(report: Report, decisions: Decisions, paths: Sequence[str]) -> Iterator[NextStep]:
+def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str]) -> Iterator[NextStep]:
     """Yield the commands that come next, for the paths that were named."""
     words = asked(report, paths)
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix", "makes the {count} safe fixes", count=count)
         yield NextStep(f"torchferry migrate {words}", purpose)
-    first = decisions.first(1)
     if first and report.style == "native":
         shown = f"torchferry show {shlex.quote(first[0].id)} {words}"
         yield NextStep(shown, say("one decision with its code and its choices"))
@@ -146,3 +202,16 @@ def without_command(report: Report) -> Message | None:
     if report.partial:
         return say("Next: scan the whole project; what these files reach stands in others.")
     return None
+
+
+def next_commands(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], lang: str) -> Iterator[str]:
+    """Yield the commands that come next as text, behind an empty line."""
+    steps = [*next_steps(report, first, paths)]
+    yield ""
+    title = say("Next:").render(lang)
+    for command, purpose in steps:
+        yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", LONGEST)
+        title = " " * display_width(title)
+    alone = None if steps else without_command(report)
+    if alone is not None:
+        yield alone.render(lang)

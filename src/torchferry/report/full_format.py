@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import Message, say, say_plural, translatable
 from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message, state_message
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
+from torchferry.report.text_layout import Paint, plain
 from torchferry.rules.mentions import WordAccount
 from torchferry.rules.registry import family_title
 
@@ -45,9 +47,6 @@ _MOST_LINES = 6
 """Lines below one program; the JSON report has them all."""
 
 
-Paint = Callable[[str, str], str]
-
-
 def render(report: Report, lang: str) -> str:
     """Return the report as plain text, one finding a line."""
     return "".join(f"{line}\n" for line in lines(report, lang))
@@ -55,15 +54,25 @@ def render(report: Report, lang: str) -> str:
 
 def head_lines(report: Report, lang: str) -> Iterator[str]:
     """Yield what stands below the verdict: what was examined, the account of words, and what is assumed."""
-    yield say_plural(
+    examined = say_plural(
         "{root}: {count} file examined for {target}",
         "{root}: {count} files examined for {target}",
         root=visible(report.root),
         count=report.files,
         target=report.target,
-    ).render(lang)
+    )
+    if all(judged.settled is None for judged in report.programs):
+        examined = say("{examined}, nothing was run", examined=examined)
+    yield examined.render(lang)
     if report.words.total:
-        yield account_message(report.words).render(lang)
+        account = account_message(report.words)
+        if report.open_imports:
+            account = say(
+                "{account}; unresolved imports: {count}",
+                account=account,
+                count=len(report.open_imports),
+            )
+        yield account.render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
 
@@ -78,7 +87,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         verbose: Whether to show which grades were changed after the rules, and why.
     """
     paint = paint or plain
-    yield paint(report.verdict_message.render(lang), "verdict")
+    yield paint(verdict_sentence(report).render(lang), "verdict")
     yield from head_lines(report, lang)
     yield from program_lines(report, lang, paint)
     if report.findings:
@@ -214,11 +223,6 @@ def _regrading_lines(finding: Finding, lang: str) -> Iterator[str]:
     for regrading, after in zip(finding.regradings, grades[1:], strict=True):
         before_title, after_title = (say(GRADE_TITLES[grade]).render(lang) for grade in (regrading.before, after))
         yield f"      {before_title} -> {after_title}: {say(STAGE_TITLES[regrading.stage]).render(lang)}"
-
-
-def plain(text: str, kind: str) -> str:
-    """Return a text without colours."""
-    return text
 
 
 def _table(report: Report, lang: str) -> Iterator[str]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, say, say_in
 from torchferry.report.choices import choices_of
-from torchferry.report.decisions import ReportedDecision, effect_words, without_subject
+from torchferry.report.decisions import ReportedDecision, decisions_title, effect_words, without_subject
 from torchferry.report.excerpts import ReadLines
-from torchferry.report.first_screen import decisions_title
 from torchferry.report.html_text import HtmlContext, HtmlPart, clipped, place_html, rule_link, text
 from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
+from torchferry.report.reasons import unread_reasons
 from torchferry.report.text_format import in_a_row, waiting_words
 
 MOST_CODE = 20
@@ -34,9 +34,16 @@ _Kind = tuple[str, Effect, Message]
 
 
 def decision_parts(context: HtmlContext, programs: Mapping[str, str]) -> Iterator[HtmlPart]:
-    """Yield the decisions and the fixes to read; `programs` has the id of each program on the page."""
+    """Yield what could not be resolved, the decisions and the fixes to read.
+
+    `programs` has the id of each program on the page.
+    """
     writer = _DecisionWriter(context, programs)
     decisions = context.decisions
+    unresolved = [*_unread(context), *(line for each in decisions.unresolved for line in writer.lines(each))]
+    if unresolved:
+        title = say("What could not be read or resolved:")
+        yield HtmlPart("unresolved", context.title(title), unresolved, has_findings=True)
     if decisions.to_decide:
         body = [line for each in decisions.to_decide for line in writer.lines(each)]
         yield HtmlPart("decisions", context.title(decisions_title(decisions.to_decide)), body, has_findings=True)
@@ -45,6 +52,14 @@ def decision_parts(context: HtmlContext, programs: Mapping[str, str]) -> Iterato
         patch = say("`{command}` prints them.", command=f"torchferry migrate {context.asked} --unsafe-fixes --diff")
         body = [f"<p>{context.marked(patch)}</p>", *(line for each in decisions.to_read for line in writer.lines(each))]
         yield HtmlPart("fixes", context.title(title), body, has_findings=True)
+
+
+def _unread(context: HtmlContext) -> Iterator[str]:
+    """Yield what was not read, each reason once with its places."""
+    reasons = [*unread_reasons(context.report.programs)]
+    if reasons:
+        items = (f"<li>{context.text(words)}: {text(', '.join(places))}</li>" for words, places in reasons)
+        yield f'<ul class="unread">{"".join(items)}</ul>'
 
 
 class _DecisionWriter:

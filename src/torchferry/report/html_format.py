@@ -21,12 +21,16 @@ from torchferry.report.first_screen import (
     FEW,
     MOST_FIRST,
     asked,
+    first_text,
     first_title,
+    names_first,
     next_steps,
     program_classes,
+    unverified_row,
     without_command,
 )
 from torchferry.report.full_format import GRADE_TITLES, head_lines
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.html_decisions import decision_parts
 from torchferry.report.html_lists import (
     change_part,
@@ -140,7 +144,7 @@ def _first_screen(
     route = f"{report.root} → {report.target_title.render(context.lang)}"
     yield f'<section class="verdict {_CLASSES[report.verdict]}" aria-labelledby="part:verdict">'
     yield f'<p class="route">{text(route)}</p>'
-    yield f'<h1 id="part:verdict">{context.marked(report.verdict_message)}</h1><ul class="facts">'
+    yield f'<h1 id="part:verdict">{context.marked(verdict_sentence(report))}</h1><ul class="facts">'
     yield from (f"<li>{marked(line)}</li>" for line in head_lines(report, context.lang))
     yield "</ul></section>"
     yield '<div class="screen">'
@@ -162,36 +166,39 @@ def _programs(context: HtmlContext, programs: Mapping[str, str]) -> Iterator[str
         yield '</summary><ul class="names">'
         yield from (f"<li>{text(path)}</li>" for path in report.entry_points)
         yield "</ul></details>"
-    if len(report.programs) < 2:  # one is shown below
+    if len(report.programs) < FEW:  # it is shown below with its reasons
         return
     title = context.text(say("Programs: {count}", count=len(report.programs)))
     yield f'<section aria-labelledby="part:verdicts"><h2 id="part:verdicts">{title}</h2>'
-    for verdict, words, group in program_classes(report.programs):
+    for verdict, words, group in program_classes(report):
         yield f'<details class="class"><summary><b>{len(group)}</b> <span class="{VERDICT_GRADES[verdict]}">'
         yield f'{context.text(words)}</span></summary><ul class="names">'
         for judged in group:
             name = judged.program.title
             yield f'<li><a href="#{programs[name]}">{text(name)}</a></li>'
         yield "</ul></details>"
+    unverified = unverified_row(report)
+    if unverified is not None:
+        yield f"<p>{context.text(unverified)}</p>"
     yield "</section>"
 
 
 def _decided_first(context: HtmlContext) -> Iterator[str]:
-    decisions = context.decisions
-    if len(decisions.to_decide) < FEW:  # they are shown below
+    report = context.report
+    if not names_first(report):
         return
-    first = decisions.first(MOST_FIRST)
-    title = context.title(first_title(decisions, first))
+    first = context.decisions.first(MOST_FIRST)
+    title = context.title(first_title(report, first))
     yield f'<section aria-labelledby="part:first"><h2 id="part:first">{title}</h2>'
     yield '<ol class="first">'
     for each in first:
         name = text(each.id)
-        yield f'<li><a href="#{name}">{name}</a> <span>{context.marked(each.message)}</span></li>'
+        yield f'<li><a href="#{name}">{name}</a> <span>{marked(first_text(report, each, context.lang))}</span></li>'
     yield "</ol></section>"
 
 
 def _next(context: HtmlContext, paths: Sequence[str]) -> Iterator[str]:
-    steps = [*next_steps(context.report, context.decisions, paths)]
+    steps = [*next_steps(context.report, context.decisions.first(MOST_FIRST), paths)]
     if steps:
         title = context.title(say("Next:"))
         yield f'<section class="next" aria-labelledby="part:next"><h2 id="part:next">{title}</h2><ul>'

@@ -10,6 +10,7 @@ from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Verdict
 from torchferry.report.decisions import ReportedDecision
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
@@ -70,7 +71,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "style": report.style,
         "root": report.root,
         "verdict": report.verdict.value,
-        "summary": report.verdict_message.render(lang),
+        "summary": verdict_sentence(report).render(lang),
         "files": report.files,
         "counts": {grade.value: count for grade, count in sorted(report.by_grade.items())},
         "families": {

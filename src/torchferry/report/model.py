@@ -19,7 +19,6 @@ from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.decisions import Decisions, decisions_of
-from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
@@ -43,7 +42,6 @@ _NOT_EXAMINED = frozenset(
 )
 """Rules that say of a file that nothing is known of what it holds."""
 
-_MOST_NAMES = 3
 """Things that block which the verdict names; more are counted."""
 
 
@@ -163,7 +161,7 @@ class Report(NamedTuple):
             return ProjectVerdict.BLOCKED if blocked == len(self.programs) else ProjectVerdict.PARTLY_BLOCKED
         if self.blockers:
             return ProjectVerdict.BLOCKED
-        if self._why_incomplete is not None or any(
+        if self.why_incomplete is not None or any(
             judged.verdict is ProgramVerdict.NOT_JUDGED for judged in self.programs
         ):
             return ProjectVerdict.INCOMPLETE
@@ -177,111 +175,21 @@ class Report(NamedTuple):
         return ProjectVerdict.AFTER_FIXES if needed else ProjectVerdict.READY
 
     @property
-    def verdict_message(self) -> Message:
-        """The verdict as a sentence."""
-        target, work = self.target_title, self._work_and_unresolved()
-        if self._why_incomplete is not None:
-            return self._incomplete(self._why_incomplete, work)
-        if self.verdict is ProjectVerdict.PARTLY_BLOCKED:
-            return self._partly_blocked(work)
-        if self.verdict is ProjectVerdict.INCOMPLETE:
-            unknown = self._programs_unknown()
-            return (
-                say("{verdict}.", verdict=unknown)
-                if work is None
-                else say("{verdict}; also {work}.", verdict=unknown, work=work)
-            )
-        if self.verdict is ProjectVerdict.MAY_NEED:
-            return self._may_need(work)
-        if self.verdict is ProjectVerdict.BLOCKED and work is None:
-            return say("Blocked on {target} by {blockers}.", target=target, blockers=self._blockers())
-        if self.verdict is ProjectVerdict.BLOCKED:
-            return say(
-                "Blocked on {target} by {blockers}; also {work}.",
-                target=target,
-                blockers=self._blockers(),
-                work=work,
-            )
-        return self._ready()
-
-    def _programs_unknown(self) -> Message:
-        """Return that programs reach what was not read, as a phrase."""
-        if len(self.programs) == 1:
-            title = self.programs[0].program.title
-            return say(
-                "Not known for {target}: {program} reaches what was not read", target=self.target_title, program=title
-            )
-        return say_plural(
-            "Not known for {target}: of {programs} programs, {count} reaches what was not read",
-            "Not known for {target}: of {programs} programs, {count} reach what was not read",
-            target=self.target_title,
-            programs=len(self.programs),
-            count=len(self._not_judged),
-        )
-
-    def _ready(self) -> Message:
-        """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
-        target, work = self.target_title, self._work()
-        carriers = list(dict.fromkeys(name for judged in self.programs for name in judged.carriers))
-        accepted = self.accepted
-        if work is None and not self.unresolved and not carriers and not accepted:
-            return say("Ready for {target}: nothing has to change.", target=target)
-        ready = (
-            say("Ready for {target}", target=target)
-            if work is None
-            else say("Ready for {target} after {work}", target=target, work=work)
-        )
-        if self.unresolved:
-            places = unresolved_places(len(self.unresolved))
-            ready = say("{verdict}, except for {places}", verdict=ready, places=places)
-        if carriers:
-            ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
-        if accepted:
-            places = accepted_places([each.decided_by for each in accepted])
-            ready = say("{verdict}, with {places}", verdict=ready, places=places)
-        return say("{verdict}.", verdict=ready)
-
-    @property
     def _undecided(self) -> list[Judged]:
         """The programs that may need something that the target does not have."""
         return [judged for judged in self.programs if judged.verdict is ProgramVerdict.MAY_NEED]
 
-    def _may_need(self, work: Message | None) -> Message:
-        """Return the verdict where the files do not say whether a program needs something that the target lacks."""
-        undecided = self._undecided
-        names = names_of([obstacle.what for judged in undecided for obstacle in judged.undecided])
-        if len(self.programs) == 1:
-            needing = say(
-                "{program} may need {names}, which {target} lacks",
-                program=undecided[0].program.title,
-                names=names,
-                target=self.target_title,
-            )
-        else:
-            needing = say_plural(
-                "Of {programs} programs, {count} is undecided: it may need {names}, which {target} lacks",
-                "Of {programs} programs, {count} are undecided: they may need {names}, which {target} lacks",
-                programs=len(self.programs),
-                count=len(undecided),
-                names=names,
-                target=self.target_title,
-            )
-        if work is None:
-            return say("{verdict}.", verdict=needing)
-        return say("{verdict}; also {work}.", verdict=needing, work=work)
-
-    def _work_and_unresolved(self) -> Message | None:
-        """Return what is to be done with the places that could not be resolved among it."""
-        work, unresolved = self._work(), unresolved_places(len(self.unresolved))
-        if not self.unresolved:
-            return work
-        return unresolved if work is None else say("{first} and {second}", first=work, second=unresolved)
-
     @property
     def unresolved(self) -> tuple[Location, ...]:
         """The places where nobody could tell what stands there: of findings, and of imports by a computed name."""
-        of_programs = (place for judged in self.programs for place in judged.unresolved)
-        return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *of_programs)))
+        return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *self.open_imports)))
+
+    @property
+    def open_imports(self) -> tuple[Location, ...]:
+        """The places where programs import a module whose name is not known."""
+        of_findings = {finding.location for finding in self._unresolved_findings}
+        places = (place for judged in self.programs for place in judged.unresolved)
+        return tuple(dict.fromkeys(place for place in places if place not in of_findings))
 
     @property
     def _unresolved_findings(self) -> list[Finding]:
@@ -289,7 +197,7 @@ class Report(NamedTuple):
         return [finding for finding in decisions if rule_facts(finding.code).unresolved]
 
     @property
-    def _why_incomplete(self) -> Message | None:
+    def why_incomplete(self) -> Message | None:
         """Why the project is not known whole; None where it is.
 
         A file that cannot be read, or that takes more than its budget, says nothing of itself, and may hold anything.
@@ -302,7 +210,7 @@ class Report(NamedTuple):
             return say("torchferry failed on {files}", files=_files(len(self.failures)))
         if self.files == 0:
             return say("no file here is of a kind that torchferry reads")
-        if self._all_unexamined:
+        if self.all_unexamined:
             return say("{files} could not be examined", files=_files(self.files))
         if unread:
             return say("{files} could not be read", files=_files(len(unread)))
@@ -316,121 +224,10 @@ class Report(NamedTuple):
         return tuple(finding for finding in self.findings if finding.code in _NOT_EXAMINED)
 
     @property
-    def _all_unexamined(self) -> bool:
+    def all_unexamined(self) -> bool:
         """Whether nothing is known of any file."""
         paths = {finding.location.path for finding in self.not_examined}
         return len(paths | {failure.path for failure in self.failures}) >= self.files
-
-    def _incomplete(self, why: Message, work: Message | None) -> Message:
-        """Return the verdict where a file was not examined: what is known of the rest, and that it is not all."""
-        target = self.target_title
-        if self.blockers:
-            return say(
-                "Blocked on {target} by {blockers}; {why}, where there may be more.",
-                target=target,
-                blockers=self._blockers(),
-                why=why,
-            )
-        if self._all_unexamined:
-            return say("Not known for {target}: {why}.", target=target, why=why)
-        if work is None:
-            return say("Not known for {target}: {why}; the rest needs no change.", target=target, why=why)
-        return say("Not known for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
-
-    def _partly_blocked(self, work: Message | None) -> Message:
-        """Return the verdict where some programs are blocked."""
-        blocked = [judged for judged in self.programs if judged.verdict is ProgramVerdict.BLOCKED]
-        values = {
-            "target": self.target_title,
-            "count": len(blocked),
-            "programs": len(self.programs),
-            "blockers": self._blockers(),
-        }
-        unknown = say_plural(
-            "{count} reaches what was not read", "{count} reach what was not read", count=len(self._not_judged)
-        )
-        if self._not_judged and work is not None:
-            return say_plural(
-                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}; also {work}.",
-                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}; also {work}.",
-                **values,
-                unknown=unknown,
-                work=work,
-            )
-        if self._not_judged:
-            return say_plural(
-                "Of {programs} programs, {count} is blocked on {target} by {blockers}, and {unknown}.",
-                "Of {programs} programs, {count} are blocked on {target} by {blockers}, and {unknown}.",
-                **values,
-                unknown=unknown,
-            )
-        if work is None:
-            return say_plural(
-                "Of {programs} programs, {count} is blocked on {target} by {blockers}; the others need no change.",
-                "Of {programs} programs, {count} are blocked on {target} by {blockers}; the others need no change.",
-                **values,
-            )
-        return say_plural(
-            "Of {programs} programs, {count} is blocked on {target} by {blockers}; also {work}.",
-            "Of {programs} programs, {count} are blocked on {target} by {blockers}; also {work}.",
-            **values,
-            work=work,
-        )
-
-    @property
-    def _not_judged(self) -> list[Judged]:
-        return [judged for judged in self.programs if judged.verdict is ProgramVerdict.NOT_JUDGED]
-
-    def _blockers(self) -> Message:
-        names = list(dict.fromkeys(obstacle.what for judged in self.programs for obstacle in judged.blockers))
-        if 0 < len(names) <= _MOST_NAMES:
-            return say("{names}, which it lacks", names=", ".join(f"`{name}`" for name in names))
-        count = len(names) or sum(each.blocks for each in self.decisions.all)
-        return say_plural("one thing that it lacks", "{count} things that it lacks", count=count)
-
-    @property
-    def work_message(self) -> Message:
-        """What is left to be done, of which something is."""
-        blocking = sum(each.blocks for each in self.decisions.to_decide)
-        work = self._work_and_unresolved()
-        if not blocking:
-            return work if work is not None else say("nothing")
-        blockers = say_plural("one thing that blocks", "{count} things that block", count=blocking)
-        return blockers if work is None else say("{first} and {second}", first=blockers, second=work)
-
-    def _work(self) -> Message | None:
-        """Return what is to be done as one phrase; where findings were left out, what the programs need."""
-        needing = [judged for judged in self.programs if judged.fixes or judged.decisions] if self.partial else []
-        if not needing:
-            return self._work_by_grade()
-        if len(self.programs) == 1:
-            return work_of(needing[0])
-        return say_plural(
-            "changes in what {count} program reaches", "changes in what {count} programs reach", count=len(needing)
-        )
-
-    def _work_by_grade(self) -> Message | None:
-        """Return what is to be done, blockers left out, as one phrase; None when there is nothing."""
-        grades = Counter(finding.grade for finding in self.findings)
-        open_ones = [each for each in self.decisions.to_decide if not (each.blocks or each.is_unresolved)]
-        open_ones = [each for each in open_ones if each.code != UnreadableFile.CODE]  # it is said by itself
-        safe, unsafe, decided = grades[Grade.SAFE], grades[Grade.UNSAFE], len(open_ones)
-        parts = []
-        if safe:
-            parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))
-        if unsafe:
-            parts.append(say_plural("one fix to read", "{count} fixes to read", count=unsafe))
-        if decided:
-            phrase = say_plural("one decision", "{count} decisions", count=decided)
-            places = sum(len(each.places) for each in open_ones)
-            if places > decided:
-                phrase = say("{decisions} in {count} places", decisions=phrase, count=places)
-            parts.append(phrase)
-        if len(parts) == 3:
-            return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])
-        if len(parts) == 2:
-            return say("{first} and {second}", first=parts[0], second=parts[1])
-        return parts[0] if parts else None
 
     @property
     def telling_packages(self) -> list[Inspected]:

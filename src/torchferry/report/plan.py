@@ -18,6 +18,7 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Form
+from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.attention.attention_package import plain_attention_speed
@@ -180,7 +181,7 @@ def _tuning(path: str, target: str) -> Iterator[PlanStep]:
 def plan_text(report: Report, phases: list[PlanPhase], lang: str) -> str:
     """Return the plan as a list to tick off, which is Markdown."""
     head = say("Plan for {root} on {target}", root=visible(report.root), target=report.target_title).render(lang)
-    lines = [f"# {head}", "", visible(report.verdict_message.render(lang))]
+    lines = [f"# {head}", "", visible(verdict_sentence(report).render(lang))]
     for number, phase in enumerate(phases, 1):
         lines += ["", f"## {number}. {phase.title.render(lang)}", ""]
         for step in phase.steps:

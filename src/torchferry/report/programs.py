@@ -18,6 +18,17 @@ VERDICT_GRADES = {
 }
 """The grade whose colour each verdict has in a report."""
 
+WORST_FIRST = (
+    Verdict.BLOCKED,
+    Verdict.NOT_JUDGED,
+    Verdict.MAY_NEED,
+    Verdict.DECISIONS,
+    Verdict.WITHOUT,
+    Verdict.FIXES,
+    Verdict.READY,
+)
+"""The verdicts in the order of a report."""
+
 _MOST_NAMES = 3
 _LONGEST_CONDITION = 40
 """Characters of a condition in a short report."""

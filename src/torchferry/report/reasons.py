@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.programs.model import Judged, Need, Obstacle, Verdict
+from torchferry.programs.model import Judged, Need, Obstacle
 from torchferry.report.decisions import Decisions, slug
-from torchferry.report.programs import circumstance_of, names_of, settled_lines, source_of, steps_of
-
-WORST_FIRST = (
-    Verdict.BLOCKED,
-    Verdict.NOT_JUDGED,
-    Verdict.MAY_NEED,
-    Verdict.DECISIONS,
-    Verdict.WITHOUT,
-    Verdict.FIXES,
-    Verdict.READY,
-)
-"""The verdicts in the order of a report."""
+from torchferry.report.programs import WORST_FIRST, circumstance_of, names_of, settled_lines, source_of, steps_of
 
 
 class Reason(NamedTuple):
@@ -83,6 +72,19 @@ def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) ->
     if unverified:
         names = ", ".join(unverified) if whole else names_of(unverified)
         yield Reason(say("nobody has verified on this card: {names}", names=names))
+
+
+def unread_reasons(programs: Sequence[Judged]) -> Iterator[tuple[Message, tuple[str, ...]]]:
+    """Yield why something was not read that programs reach, and how many, each reason once with its places."""
+    places: defaultdict[Message, dict[str, None]] = defaultdict(dict)
+    reaching: defaultdict[Message, set[str]] = defaultdict(set)
+    for judged in programs:
+        for unread in judged.unread:
+            places[unread.reason][unread.place] = None
+            reaching[unread.reason].add(judged.program.title)
+    for reason, names in reaching.items():
+        reached = say_plural("one program reaches it", "{count} programs reach it", count=len(names))
+        yield say("{reached}: {reason}", reached=reached, reason=reason), tuple(places[reason])
 
 
 def _how(judged: Judged, obstacle: Obstacle, *, whole: bool) -> Message:

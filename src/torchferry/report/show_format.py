@@ -14,7 +14,8 @@ from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.excerpts import ReadLines
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
-from torchferry.report.text_format import TextLayout, in_a_row, waiting_words
+from torchferry.report.text_format import in_a_row, waiting_words
+from torchferry.report.text_layout import TextLayout
 
 _MOST_WAYS = 10
 
@@ -29,7 +30,7 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
         asked: The paths and the target, as a command takes them.
         layout: How it is written.
     """
-    lang, paint, _, _ = layout
+    lang, paint, *_ = layout
     words = in_a_row(waiting_words(decision), lang)
     yield f"{paint(visible(decision.id), 'manual')}  {words}"
     for message in dict.fromkeys((decision.message, *(finding.message for finding in decision.findings))):

@@ -13,9 +13,11 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
+from torchferry.report.headline import verdict_sentence, work_and_unresolved
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import TextLayout, accepted_lines, decision_lines, fix_lines
+from torchferry.report.text_format import accepted_lines, decision_lines, fix_lines, unresolved_lines
+from torchferry.report.text_layout import TextLayout
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
@@ -69,7 +71,7 @@ def summary(
     """
     yield _headline(report, fixed, writes, target, written).render(lang)
     if report.verdict in BEYOND_WORK:
-        yield report.verdict_message.render(lang)
+        yield verdict_sentence(report).render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
     yield ""
@@ -92,7 +94,8 @@ def summary(
     layout = TextLayout(lang, verbose=verbose)
     if work:
         decisions = report.decisions
-        yield say("What remains for you: {work}.", work=report.work_message).render(lang)
+        yield say("What remains for you: {work}.", work=work_and_unresolved(report) or say("nothing")).render(lang)
+        yield from unresolved_lines(report, layout)
         yield from decision_lines(decisions.to_decide, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:

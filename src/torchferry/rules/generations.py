@@ -20,7 +20,7 @@ NAME = f"{cuda.NAMESPACE}.get_device_name"
 
 _ASKED = {
     CAPABILITY: say("the compute capability"),
-    NAME: say("the name of the card"),
+    NAME: say("the name"),
 }
 _OF_FIELDS = {"major": CAPABILITY, "minor": CAPABILITY, "name": NAME}
 

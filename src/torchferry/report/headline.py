@@ -1,0 +1,192 @@
+"""The verdict of a report as a sentence, and what is left to be done as a phrase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from torchferry.core.finding import Grade
+from torchferry.core.messages import Message, say, say_plural
+from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.report.model import Report
+from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
+from torchferry.rules.file.unreadable_file import UnreadableFile
+
+_MOST_NAMES = 3
+
+
+def verdict_sentence(report: Report) -> Message:
+    """Return the verdict: of programs that differ how many have which, else what holds for all of the project."""
+    work = work_and_unresolved(report)
+    why = report.why_incomplete
+    if why is not None:
+        return _incomplete(report, why, work)
+    verdicts = {judged.verdict for judged in report.programs}
+    beyond_work = verdicts & {Verdict.NOT_JUDGED, Verdict.MAY_NEED, Verdict.BLOCKED}
+    if not beyond_work and not report.blockers:
+        return _ready(report)
+    if len(report.programs) > 1 and beyond_work and verdicts != {Verdict.BLOCKED}:
+        verdict = _counted(report)
+    elif verdicts == {Verdict.NOT_JUDGED}:
+        title = report.programs[0].program.title
+        verdict = say(
+            "Not known for {target}: {program} reaches what was not read", target=report.target_title, program=title
+        )
+    elif verdicts == {Verdict.MAY_NEED}:
+        (judged,) = report.programs
+        verdict = say(
+            "{program} may need {names}, which {target} lacks",
+            program=judged.program.title,
+            names=_things(judged.undecided),
+            target=report.target_title,
+        )
+    else:
+        verdict = say("Blocked on {target} by {blockers}", target=report.target_title, blockers=_blockers(report))
+    return (
+        say("{verdict}.", verdict=verdict)
+        if work is None
+        else say("{verdict}; to do: {work}.", verdict=verdict, work=work)
+    )
+
+
+def work_and_unresolved(report: Report) -> Message | None:
+    """Return what is to be done and how many places could not be resolved, as a phrase; None where there is nothing."""
+    work, count = _work(report), len(report.unresolved)
+    if not count:
+        return work
+    places = say_plural("one place could not be resolved", "{count} places could not be resolved", count=count)
+    return places if work is None else say("{first}; {second}", first=work, second=places)
+
+
+def _counted(report: Report) -> Message:
+    """Return how many programs have which verdict, the worst first."""
+    by_verdict: dict[Verdict, list[Judged]] = {}
+    for judged in report.programs:
+        by_verdict.setdefault(judged.verdict, []).append(judged)
+    return say(
+        "{count} programs on {target}: {parts}",
+        count=len(report.programs),
+        target=report.target_title,
+        parts=_in_a_row([*_parts(by_verdict)]),
+    )
+
+
+def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
+    blocked, unknown, undecided = (
+        by_verdict.get(verdict, []) for verdict in (Verdict.BLOCKED, Verdict.NOT_JUDGED, Verdict.MAY_NEED)
+    )
+    if blocked:
+        names = _things(each for judged in blocked for each in judged.blockers)
+        yield say("{count} blocked by {names}", count=len(blocked), names=names)
+    if unknown:
+        yield say("{count} not judged", count=len(unknown))
+    if undecided:
+        names = _things(each for judged in undecided for each in judged.undecided)
+        yield say("{count} may need {names}", count=len(undecided), names=names)
+    good = [
+        judged
+        for verdict in (Verdict.DECISIONS, Verdict.FIXES, Verdict.WITHOUT, Verdict.READY)
+        for judged in by_verdict.get(verdict, [])
+    ]
+    working = [judged for judged in good if work_of(judged) is not None]
+    if working:
+        yield say("{count} ready after work", count=len(working))
+    if len(good) > len(working):
+        yield say("{count} ready", count=len(good) - len(working))
+    reserved = sum(bool(judged.unresolved or judged.carriers or judged.accepted) for judged in good)
+    if reserved:
+        yield say("{count} of these with reservations", count=reserved)
+
+
+def _in_a_row(phrases: Sequence[Message]) -> Message:
+    row = phrases[0]
+    for phrase in phrases[1:]:
+        row = say("{first}, {second}", first=row, second=phrase)
+    return row
+
+
+def _things(obstacles: Iterable[Obstacle]) -> str:
+    return names_of([f"`{obstacle.what}`" for obstacle in obstacles])
+
+
+def _ready(report: Report) -> Message:
+    """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
+    work, unresolved, accepted = _work(report), report.unresolved, report.accepted
+    carriers = list(dict.fromkeys(name for judged in report.programs for name in judged.carriers))
+    if work is None and not unresolved and not carriers and not accepted:
+        return say("Ready for {target}: nothing has to change.", target=report.target_title)
+    ready = (
+        say("Ready for {target}", target=report.target_title)
+        if work is None
+        else say("Ready for {target} after {work}", target=report.target_title, work=work)
+    )
+    if unresolved:
+        ready = say("{verdict}, except for {places}", verdict=ready, places=unresolved_places(len(unresolved)))
+    if carriers:
+        ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
+    if accepted:
+        places = accepted_places([each.decided_by for each in accepted])
+        ready = say("{verdict}, with {places}", verdict=ready, places=places)
+    return say("{verdict}.", verdict=ready)
+
+
+def _incomplete(report: Report, why: Message, work: Message | None) -> Message:
+    """Return the verdict where a file was not examined: what is known of the rest, and that it is not all."""
+    target = report.target_title
+    if report.blockers:
+        return say(
+            "Blocked on {target} by {blockers}; {why}, where there may be more.",
+            target=target,
+            blockers=_blockers(report),
+            why=why,
+        )
+    if report.all_unexamined:
+        return say("Not known for {target}: {why}.", target=target, why=why)
+    if work is None:
+        return say("Not known for {target}: {why}; the rest needs no change.", target=target, why=why)
+    return say("Not known for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
+
+
+def _blockers(report: Report) -> Message:
+    names = list(dict.fromkeys(obstacle.what for judged in report.programs for obstacle in judged.blockers))
+    if 0 < len(names) <= _MOST_NAMES:
+        return say("{names}, which it lacks", names=", ".join(f"`{name}`" for name in names))
+    count = len(names) or sum(each.blocks for each in report.decisions.all)
+    return say_plural("one thing that it lacks", "{count} things that it lacks", count=count)
+
+
+def _work(report: Report) -> Message | None:
+    """Return what is to be done as one phrase; where findings were left out, what the programs need."""
+    needing = [judged for judged in report.programs if judged.fixes or judged.decisions] if report.partial else []
+    if not needing:
+        return _work_by_grade(report)
+    if len(report.programs) == 1:
+        return work_of(needing[0])
+    return say_plural(
+        "changes in what {count} program reaches", "changes in what {count} programs reach", count=len(needing)
+    )
+
+
+def _work_by_grade(report: Report) -> Message | None:
+    """Return what is to be done as one phrase; None when there is nothing."""
+    grades = Counter(finding.grade for finding in report.findings)
+    decisions = [
+        each for each in report.decisions.to_decide if each.code != UnreadableFile.CODE
+    ]  # it is said by itself
+    safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
+    parts = []
+    if safe:
+        parts.append(say_plural("one safe fix", "{count} safe fixes", count=safe))
+    if unsafe:
+        parts.append(say_plural("one fix to read", "{count} fixes to read", count=unsafe))
+    if decisions:
+        phrase = say_plural("one decision", "{count} decisions", count=len(decisions))
+        places = sum(len(each.places) for each in decisions)
+        if places > len(decisions):
+            phrase = say("{decisions} in {count} places", decisions=phrase, count=places)
+        parts.append(phrase)
+    if len(parts) == 3:
+        return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])
+    if len(parts) == 2:
+        return say("{first} and {second}", first=parts[0], second=parts[1])
+    return parts[0] if parts else None
