@@ -221,6 +221,16 @@ def test_what_has_no_room_is_said_to_be_elsewhere(monkeypatch: pytest.MonkeyPatc
     assert "torchferry show" not in shim.text
 
 
+def test_places_of_which_other_things_are_said_are_folded_too() -> None:
+    counted = [say("a source with {count} kernels", count=number) for number in range(1, 10)]
+    findings = [decision(number)._replace(message=message) for number, message in enumerate(counted, 1)]
+    (article,) = page_of(html_format.render(report_with(*findings), "en")).all("article")
+    (more,) = article.all("details", "more")
+    assert more.first("summary").text == "More places: 3"
+    assert len([*more.all("li")]) == 3
+    assert len([*article.first("div", "places").all("li")]) == 9
+
+
 def test_a_page_without_room_for_any_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_decisions, "CODE", 0)
     page = page_of(html_format.render(report_with(decision(1)), "en", ["."], lambda place: [(place.line, "x")]))

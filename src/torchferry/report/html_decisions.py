@@ -25,7 +25,7 @@ MOST_PROGRAMS = 100
 """Programs, and ways of programs, that are told below one decision."""
 
 OPEN = 6
-"""Places that are listed before the others are folded away."""
+"""Places, and groups of them, that are listed before the others are folded away."""
 
 _MOST_NAMES = 10
 
@@ -102,13 +102,19 @@ class _DecisionWriter:
             groups.setdefault(kind, []).append(finding)
         about_all = without_subject(decision.message)[0]
         several = len({effect for _, effect, _ in groups}) > 1
+        parts = []
         for (code, effect, alike), findings in groups.items():
             about = rule_link(code)
             if several:
                 about += f" {context.text(effect_words(effect))}"
             if alike != about_all:
                 about += f": {context.marked(findings[0].message)}"
-            yield f'<div class="group"><p class="alike">{about}</p>{self._listed(self._items(findings))}</div>'
+            parts.append(f'<div class="group"><p class="alike">{about}</p>{self._listed(self._items(findings))}</div>')
+        yield from parts[:OPEN]
+        if len(parts) > OPEN:
+            count = sum(map(len, [*groups.values()][OPEN:]))
+            more = context.text(say_in("HTML report", "More places: "))
+            yield f'<details class="more"><summary>{more}{count}</summary>{"".join(parts[OPEN:])}</details>'
         covered = {finding.location for finding in decision.findings}
         others = [place for place in decision.places if place not in covered]
         if others:
