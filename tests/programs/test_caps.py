@@ -8,7 +8,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.programs.small import judged, small
-from torchferry.programs import absent, computed, entry_points, lineage, unlooked
+from torchferry.programs import absent, computed, entry_points, judging, lineage, unlooked
 from torchferry.programs.model import Verdict
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
@@ -80,3 +80,10 @@ def test_a_class_with_more_bases_than_are_followed_may_have_any(
     monkeypatch.setattr(lineage, "_MOST_BASES", 100)
     found.append(judged(tmp_path / "b", {"train.py": text})["train.py"].verdict)
     assert found[0] is found[1]
+
+
+def test_programs_beyond_those_that_are_judged_are_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "MOST_PROGRAMS", 2)
+    verdicts = judged(tmp_path, {f"p{number}.py": "import torch\nprint(torch.ones(1))\n" for number in range(3)})
+    assert [each.verdict for each in verdicts.values()] == [Verdict.READY, Verdict.READY, Verdict.NOT_JUDGED]
+    assert "of more programs than 2" in verdicts["p2.py"].unread[0].reason.render()

@@ -142,6 +142,14 @@ def test_a_program_comes_to_what_the_project_compiles(files: Files, verdict: Ver
     assert judged(tmp_path, files)["train.py"].verdict is verdict
 
 
+def test_of_two_modules_of_one_name_the_nearest_script_builds_it(tmp_path: Path) -> None:
+    """The other one, which lies in a folder of its own and comes first by name, has nothing to do with the program."""
+    other = {f"projects/mask/{path}": text.replace("pkg", "mask") for path, text in PACKAGE.items()}
+    program = {"pkg/__init__.py": "from . import _C\ndef run(x):\n    return _C.run(x)\n", "train.py": USES}
+    (blocker,) = judged(tmp_path, PACKAGE | other | program)["train.py"].blockers
+    assert "compiled from CUDA by setup.py" in blocker.message.render("en")
+
+
 def test_a_source_that_is_too_large_to_be_searched_explains_nothing(tmp_path: Path) -> None:
     files = {"k.cpp": "int f();\n" * 200_000, "train.py": "import ctypes\nimport torch\nctypes.CDLL('./libk.so')\n"}
     assert judged(tmp_path, files)["train.py"].verdict is Verdict.DECISIONS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from torchferry.backends.target import Target
-from torchferry.programs.judging import judgement
+from torchferry.programs.judging import judge
 from torchferry.programs.model import Verdict
 from torchferry.programs.noting import JUDGED_AFTERWARDS, Noted
 from torchferry.programs.switches import UNSAID, Switch
@@ -63,12 +63,12 @@ def test_with_notes_judging_says_the_same(jobs: int, tmp_path: Path, monkeypatch
     monkeypatch.setattr(parallel, "_WORTH", 1)
     plain, noted = _analysed(tmp_path, noted=False), _analysed(tmp_path, noted=True, jobs=jobs)
     assert [item._replace(noted=None) for item in noted.examined] == plain.examined
-    expected = judgement(plain, Target.named("npu"))
-    assert judgement(noted, Target.named("npu")) == expected
-    verdicts = {judged.program.path: judged.verdict for judged in expected.programs}
+    expected = judge(plain, Target.named("npu"))
+    assert judge(noted, Target.named("npu")) == expected
+    verdicts = {judged.program.path: judged.verdict for judged in expected}
     assert verdicts.keys() == {"train.py", "eval.py", "look.ipynb"}
     assert verdicts["train.py"] is Verdict.BLOCKED  # by what the command in the document says
-    assert len([start for judged in expected.programs for start in judged.program.starts]) == 3
+    assert len([start for judged in expected for start in judged.program.starts]) == 3
 
 
 def test_what_is_noted(tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ def test_a_file_without_commands_is_not_read_again(path: str, text: str, is_note
 
 def test_a_program_alone_is_judged_as_among_others(tmp_path: Path) -> None:
     analysis = _analysed(tmp_path, noted=True)
-    together = judgement(analysis, Target.named("npu")).programs
+    together = judge(analysis, Target.named("npu"))
     for judged in together:
-        alone = judgement(analysis, Target.named("npu"), only=(judged.program.path,)).programs
+        alone = judge(analysis, Target.named("npu"), only=(judged.program.path,))
         assert [item for item in alone if item.program.path == judged.program.path] == [judged]
 
 
@@ -192,6 +192,6 @@ def test_a_module_that_is_asked_for_is_judged_by_what_it_offers(text: str, decis
     (tmp_path / "main.py").write_text("import net\nif __name__ == '__main__':\n    print(1)\n")
     target = Target.named("npu")
     analysis = analyse(Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=JUDGED_AFTERWARDS))
-    (judged,) = judgement(analysis, target, only=("net.py",)).programs
+    (judged,) = judge(analysis, target, only=("net.py",))
     assert {f"{place.path}:{place.line}" for place in judged.decisions} == decisions
-    assert "net.py" not in {each.program.path for each in judgement(analysis, target).programs} or "__main__" in text
+    assert "net.py" not in {each.program.path for each in judge(analysis, target)} or "__main__" in text

@@ -100,25 +100,25 @@ def verdicts(
     """
     if choices.home is not None:  # one file, whose project is not there
         return Verdicts()
-    from torchferry.programs.judging import judgement  # imported late: most migrations judge nothing
+    from torchferry.programs.judging import judge  # imported late: most migrations judge nothing
     from torchferry.programs.unlooked import unlooked
 
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
     with slow_progress(say_in("progress", "judging programs")) as progress_of:
-        judged = judgement(analysis, setting.target, named, only, packages, starts, progress_of)
+        judged = judge(analysis, setting.target, named, only, packages, starts, progress_of)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
-    if left_out and judged.programs:
+    if left_out and judged:
         remarks.append(say("Only findings of some rules are shown; the programs are judged by all rules."))
-    if only and judged.programs:
+    if only and judged:
         remarks.append(
             say("Findings are shown only for the named files; the programs are judged by everything that they reach.")
         )
     if not only:
         remarks += _idle_settings(setting, analysis)
-    return Verdicts(judged.programs, unlooked(analysis, judged.left), tuple(remarks), left_out or bool(only))
+    return Verdicts(judged, unlooked(analysis), tuple(remarks), left_out or bool(only))
 
 
 def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message]:

@@ -63,7 +63,7 @@ from torchferry.source.project import Project
 from torchferry.source.roles import ASIDE, Roles
 
 MOST_PROGRAMS = 400
-"""Programs that are judged; a folder of examples may hold thousands, and further ones are left out."""
+"""Programs that are judged; a folder of examples may hold thousands, and further ones are called not judged."""
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
@@ -75,19 +75,7 @@ _MOST_SPARED = 10
 Progress = Callable[[int, int], None] | None
 
 
-class Judgement(NamedTuple):
-    """The programs of a project and the verdict of each, and how many more there are that were not judged."""
-
-    programs: tuple[Judged, ...] = ()
-    left: int = 0
-
-
-def judge(analysis: Analysis, target: Target, named: Iterable[str] = ()) -> tuple[Judged, ...]:
-    """Return the programs of a project and the verdict of each; see `judgement`."""
-    return judgement(analysis, target, named).programs
-
-
-def judgement(
+def judge(
     analysis: Analysis,
     target: Target,
     named: Iterable[str] = (),
@@ -95,8 +83,10 @@ def judgement(
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
     progress: Progress = None,
-) -> Judgement:
+) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
+
+    Of more than `MOST_PROGRAMS` the last ones are not judged, and say so.
 
     Args:
         analysis: The whole project, examined with every rule.
@@ -109,8 +99,7 @@ def judgement(
         progress: Called with how many programs are judged, and how many there are.
     """
     assert analysis.project is not None
-    judge = _Judge(analysis, analysis.project, target, packages)
-    return judge.judged(named, only, starts or {}, progress)
+    return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {}, progress)
 
 
 def reached_files(
@@ -217,7 +206,7 @@ class _Judge:
 
     def judged(
         self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start], progress: Progress
-    ) -> Judgement:
+    ) -> tuple[Judged, ...]:
         folders = tuple(f"{path}/" for path in only)
         programs = self._programs((*named, *starts), only)
         if only:
@@ -234,7 +223,10 @@ class _Judge:
             judged.append(self._judged(program, closure))
             if progress is not None:
                 progress(len(judged), len(closures))
-        return Judgement(tuple(judged), max(len(programs) - MOST_PROGRAMS, 0))
+        too_many = say("of more programs than {most} the others were judged", most=MOST_PROGRAMS)
+        left = programs[MOST_PROGRAMS:]
+        judged += [Judged(each, Verdict.NOT_JUDGED, unread=(Unread(each.path, too_many),)) for each in left]
+        return tuple(judged)
 
     def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
         if programs is None:

@@ -193,9 +193,9 @@ class Lacks:
             for external in self.modules.externals.get(place.path, ())
         )
 
-    def _compiled_modules(self) -> dict[str, str]:
-        """Return the compiled modules that need CUDA, by their last name, with the script that builds each."""
-        found: dict[str, str] = {}
+    def _compiled_modules(self) -> dict[str, list[str]]:
+        """Return the compiled modules that need CUDA, by their last name, with the scripts that build one."""
+        found: dict[str, list[str]] = {}
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
@@ -205,10 +205,16 @@ class Lacks:
                 cuda = [part for part in parts if any(source in part for source in _SOURCES)]
                 names = frozenset().union(*(extension_names(f"Extension({part}") for part in cuda))
             for name in names:
-                found.setdefault(name, path)
+                found.setdefault(name, []).append(path)
         for name, script in self._built_by_cmake() if self.kernels or self.project.compiled.has_cuda_in_cmake() else ():
-            found.setdefault(name, script)
+            found.setdefault(name, []).append(script)
         return found
+
+    def _script(self, name: str, path: str) -> str:
+        """Return the script that builds a compiled module for a file: of several the nearest in or above its folder."""
+        scripts = self.compiled[name]
+        above = [each for each in scripts if path.startswith(each[: each.rfind("/") + 1])]
+        return max(above, key=lambda each: each.count("/")) if above else scripts[0]
 
     def _built_by_cmake(self) -> Iterator[tuple[str, str]]:
         """Yield the modules that CMake builds from CUDA, each with the file that says so."""
@@ -270,7 +276,8 @@ class Lacks:
                 continue
             places: list[ast.AST] = [statement]
             guarded = around(loaded[0], statement).copes
-            if not guarded and self._is_built_for_the_host(self.compiled[name]):  # it is there, and fails when called
+            # one that is built for the host is there, and fails when it is called
+            if not guarded and self._is_built_for_the_host(self._script(name, path)):
                 places = _calls_below(*loaded, statement, name)
             for node in places:
                 yield self._compiled_lack(name, loaded[0], node)
@@ -280,7 +287,7 @@ class Lacks:
             "`{name}` is compiled from CUDA by {script}: {target} cannot run its kernels; {advice}, or use "
             "equivalent torch operators",
             name=name,
-            script=self.compiled[name],
+            script=self._script(name, file.path),
             target=self.target.title,
             advice=self._advice(),
         )

@@ -21,16 +21,15 @@ _MOST_BYTES = 1 << 28
 """Bytes that are read to count words."""
 
 
-def unlooked(analysis: Analysis, left: int = 0) -> tuple[Unlooked, ...]:
+def unlooked(analysis: Analysis) -> tuple[Unlooked, ...]:
     """Return what of a project was not looked at.
 
     Args:
         analysis: The project, examined.
-        left: Programs that were not judged, since there are too many.
     """
     if analysis.project is None or analysis.listing is None:
         return ()
-    return tuple(_Account(analysis, analysis.project.root).lines(left))
+    return tuple(_Account(analysis, analysis.project.root).lines())
 
 
 class _Account:
@@ -39,15 +38,9 @@ class _Account:
         self.root = root
         self.room = _MOST_BYTES
 
-    def lines(self, left: int) -> Iterator[Unlooked]:
+    def lines(self) -> Iterator[Unlooked]:
         listing = self.analysis.listing
         assert listing is not None
-        if left:
-            yield Unlooked(
-                "",
-                say_plural("{count} more program was not judged", "{count} more programs were not judged", count=left),
-                left,
-            )
         if _is_unread(self.root / ".gitmodules"):
             yield Unlooked(".gitmodules", say("cannot be read: it is not known which submodules are not there"), 0)
         for submodule in absent_submodules(self.root):
