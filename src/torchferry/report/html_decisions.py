@@ -49,7 +49,10 @@ def decision_parts(context: HtmlContext, programs: Mapping[str, str]) -> Iterato
         yield HtmlPart("decisions", context.title(decisions_title(decisions.to_decide)), body, has_findings=True)
     if decisions.to_read:
         title = say("Fixes to read, which `migrate --unsafe-fixes` makes:")
-        patch = say("`{command}` prints them.", command=f"torchferry migrate {context.asked} --unsafe-fixes --diff")
+        patch = say(
+            "`{command}` prints them with the safe ones.",
+            command=f"torchferry migrate {context.asked} --unsafe-fixes --diff",
+        )
         body = [f"<p>{context.marked(patch)}</p>", *(line for each in decisions.to_read for line in writer.lines(each))]
         yield HtmlPart("fixes", context.title(title), body, has_findings=True)
 
