@@ -78,7 +78,7 @@ def main() -> None:
     run("scan", place, "--target", target)
     rehearse(project, target)
     run("undo", place)
-    print("\nThe report with side-by-side diffs: .demo/report.html")
+    print("\nThe report as a page, with the code and the changes: .demo/report.html")
     print("Nothing here needed a card. A rehearsal shows that code is right for the plugin's API, never that the card")
     print("computes the right numbers; docs/en/rehearsing.md says what it proves.")
 

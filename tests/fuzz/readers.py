@@ -29,11 +29,11 @@ doctor/probes/live_probe.py doctor/probes/python_side.py migration/overlay_runti
 ops/child.py ops/kernels.py ops/prediction.py rules/parallel.py shim/failures.py
 """
 _BYTES = """
-acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py cli/show.py
+acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py
 core/abandoned.py
 core/files.py device/install_file.py doctor/fixing.py handover/project_files.py kit/standalone.py
 migration/directory.py migration/refused.py migration/suffix.py ops/codegen/defined.py ops/codegen/new_operator.py
-ops/codegen/stubs.py rehearsal/cuda_leftovers.py
+ops/codegen/stubs.py rehearsal/cuda_leftovers.py report/excerpts.py
 """
 _WRITES = """
 core/folders.py core/internal_error.py core/site/sitecustomize.py core/staging.py core/terminal.py handover/writing.py

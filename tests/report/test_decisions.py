@@ -258,3 +258,11 @@ def test_what_is_alike_but_for_its_counts_is_one_decision_with_the_sums() -> Non
     assert len(decision.places) == 3
     (one,) = decisions_of("npu", [source(1, 5, 5)], ()).all
     assert one.id == decision.id
+
+
+def test_a_report_makes_its_decisions_once_and_another_report_its_own() -> None:
+    report = real()
+    assert report.decisions is report.decisions
+    fewer = report._replace(findings=report.findings[:1])
+    assert fewer.decisions == decisions_of(report.target, report.findings[:1], ())
+    assert report.decisions == decisions_of(report.target, report.findings, ())

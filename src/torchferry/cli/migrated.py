@@ -78,7 +78,10 @@ def finish(
         if shown.quiet and report.verdict in BEYOND_WORK:
             print_notice(verdict_sentence(report).render(lang))
     else:
-        write_report(report, form, lang, file)
+        # Where the files of the report lie: of a patch, and of what stands beside the originals, nowhere as a whole.
+        folder = written.place if written.way in ("in place", "copy", "nothing") else None
+        paths = [written.place] if written.way == "copy" else choices.paths
+        write_report(report, form, lang, file, paths=paths, root=folder)
         warn(report, lang)
     failed = written.device_test is not None and not written.device_test.good
     is_open = failed or report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE)

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def write_report(
-    report: Report, form: str, lang: str, file: Path | None, verbose: bool = False, paths: Iterable[Path] = ()
+    report: Report,
+    form: str,
+    lang: str,
+    file: Path | None,
+    verbose: bool = False,
+    paths: Iterable[Path] = (),
+    root: Path | None = None,
 ) -> None:
     """Write a report to a file, or to standard output.
 
@@ -33,6 +39,7 @@ def write_report(
         file: Where to; None for standard output.
         verbose: Whether text says more.
         paths: What was named on the command line, for the commands that come next.
+        root: The folder of the files that the report is about, for showing their code; None where there is none.
 
     Raises:
         TorchferryError: the file cannot be written.
@@ -57,6 +64,11 @@ def write_report(
         from torchferry.report.json_format import render_older
 
         text = render_older(report, lang)
+    elif form == "html":
+        from torchferry.report import excerpts, html_format
+
+        read = excerpts.no_code if root is None else excerpts.CodeReader(root).around
+        text = html_format.render(report, lang, [*map(str, paths)] or ["."], read)
     else:
         text = importlib.import_module(f"torchferry.report.{form}_format").render(report, lang)
     write(text, file)

@@ -152,7 +152,7 @@ def command(
         else:
             write_report(report, output_format, lang, None, verbose, choices.paths)
     else:
-        write_report(report, output_format, lang, output_file, verbose, choices.paths)
+        write_report(report, output_format, lang, output_file, verbose, choices.paths, setting.root)
     if (list_mentions or verbose) and not plan:
         for word in report.words.staying:
             reason = say(word.kind.value).render(lang)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -15,17 +13,12 @@ from torchferry.cli.output import terminal_layout
 from torchferry.cli.scan import scanned
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.core.errors import UsageError, unknown_name
-from torchferry.core.files import read_regular
-from torchferry.core.finding import Location
 from torchferry.core.messages import say, translatable
 from torchferry.core.terminal import print_data, print_text
 from torchferry.report.decisions import ReportedDecision
+from torchferry.report.excerpts import CodeReader
 from torchferry.report.model import Report
-from torchferry.report.show_format import AROUND, lines, render_json
-from torchferry.source.document import Document
-from torchferry.source.jsontext import NotJsonError
-from torchferry.source.kinds import kind_of
-from torchferry.source.text import UndecodableError
+from torchferry.report.show_format import lines, render_json
 
 
 @click.command("show")
@@ -46,7 +39,7 @@ def command(choices: Choices, decision: str, output_format: str) -> None:
         print_data(render_json(chosen, report.target, choices.lang))
         return
     layout = terminal_layout(choices.lang)
-    for line in lines(chosen, report.target, _CodeReader(setting).around, asked(choices, setting), layout):
+    for line in lines(chosen, report.target, CodeReader(setting.root).around, asked(choices, setting), layout):
         print_text(line)
 
 
@@ -70,37 +63,3 @@ def decision_named(report: Report, name: str) -> ReportedDecision:
 def asked(choices: Choices, setting: RunSettings) -> str:
     """Return the paths and the target as a command takes them."""
     return f"{' '.join(shlex.quote(str(path)) for path in choices.paths)} -t {setting.target}"
-
-
-class _CodeReader:
-    """Reads the code around places, each file once.
-
-    Args:
-        setting: The run, whose root the places are counted from.
-    """
-
-    def __init__(self, setting: RunSettings) -> None:
-        self._root: Path = setting.root
-        self._lines: dict[tuple[str, int], Sequence[str]] = {}
-
-    def around(self, place: Location) -> Sequence[tuple[int, str]]:
-        """Return the lines around a place with their numbers, from 1; none of what cannot be read."""
-        key = (place.path, place.cell)
-        if key not in self._lines:
-            self._lines[key] = self._read(place)
-        text = self._lines[key]
-        first, last = max(place.line - AROUND, 1), min(place.end_line + AROUND, len(text), place.line + 4 * AROUND)
-        return [(number, text[number - 1]) for number in range(first, last + 1)]
-
-    def _read(self, place: Location) -> Sequence[str]:
-        kind = kind_of(place.path)
-        if kind is None:
-            return ()
-        try:
-            document = Document.read(place.path, kind, read_regular(self._root / place.path))
-        except (OSError, UndecodableError, NotJsonError):
-            return ()
-        if not place.cell:
-            return document.source.text.split("\n")
-        cells = document.notebook.cells if document.notebook is not None else ()
-        return next((cell.text.split("\n") for cell in cells if cell.number == place.cell), ())

@@ -11,7 +11,7 @@ from functools import partial
 from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location
-from torchferry.core.messages import Message, Value, say
+from torchferry.core.messages import Message, Value, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
@@ -110,7 +110,7 @@ class Decisions(NamedTuple):
     @property
     def unresolved(self) -> tuple[ReportedDecision, ...]:
         """What could not be resolved, so that nobody knows whether there is anything to decide."""
-        return tuple(each for each in self.all if each.is_unresolved)
+        return tuple(each for each in self.all if each.is_unresolved and not each.is_fix)
 
     @property
     def to_read(self) -> tuple[ReportedDecision, ...]:
@@ -326,6 +326,19 @@ def _id(key: _Key, digits: int) -> str:
     if not text:
         return code
     return f"{code}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:digits]}"
+
+
+def decisions_title(decisions: Sequence[ReportedDecision]) -> Message:
+    """Return the title above decisions: how many there are, in how many places, and how many block."""
+    places = sum(len(each.places) for each in decisions)
+    blocking = sum(each.blocks for each in decisions)
+    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
+    if places > len(decisions):
+        title = say("{decisions} in {count} places", decisions=title, count=places)
+    if blocking:
+        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
+        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
+    return title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title)
 
 
 def effect_words(effect: Effect) -> Message:

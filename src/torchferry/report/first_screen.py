@@ -1,4 +1,7 @@
-"""The first screen of a text report: programs by verdict, what to decide first, the commands that come next."""
+"""The first screen of a report: programs by verdict, what to decide first, the commands that come next.
+
+What it says stands for itself, since a page says it too; the functions that take a layout write it as text.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from operator import not_
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.report.decisions import ReportedDecision
@@ -19,7 +23,7 @@ from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut
 FEW = 2
 """Programs that are counted by their verdicts; fewer are shown with their reasons."""
 
-_MOST_FIRST = 5
+MOST_FIRST = 5
 """Decisions on the first screen."""
 
 _AROUND_FIRST = 6
@@ -32,24 +36,44 @@ _MOST_CLASSES = 8
 """Lines of the programs by verdict."""
 
 
+class ProgramClass(NamedTuple):
+    """Programs that share a verdict and its reservations, and both in words."""
+
+    verdict: Verdict
+    words: Message
+    programs: tuple[Judged, ...]
+
+
+class NextStep(NamedTuple):
+    """A command that comes next, and what it is for."""
+
+    command: str
+    purpose: Message
+
+
 def program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield how many programs have each verdict, the worst first, behind an empty line."""
     if len(report.programs) < FEW:  # it is shown below with its reasons
         return
     yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
-    for verdict, words, group in _classes(report):
+    for verdict, words, group in program_classes(report):
         begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
         names = as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
         yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
+    unverified = unverified_row(report)
+    if unverified is not None:
+        yield layout.cut(visible(unverified.render(layout.lang)))
+
+
+def unverified_row(report: Report) -> Message | None:
+    """Return what programs rest on and nobody has verified; None for nothing."""
     carriers = [name for judged in report.programs for name in judged.carriers]
-    if carriers:
-        row = say("Unverified code that programs rest on: {names}", names=names_of(carriers))
-        yield layout.cut(visible(row.render(layout.lang)))
+    return say("Unverified code that programs rest on: {names}", names=names_of(carriers)) if carriers else None
 
 
-def _classes(report: Report) -> Iterator[tuple[Verdict, Message, list[Judged]]]:
-    """Yield the programs that share a verdict and its reservations, with both in words, the worst first."""
+def program_classes(report: Report) -> Iterator[ProgramClass]:
+    """Yield the programs by what their verdicts say, the worst first."""
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
         may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
@@ -76,7 +100,7 @@ def _classes(report: Report) -> Iterator[tuple[Verdict, Message, list[Judged]]]:
             # a place that several programs come to is one
             by = [each.by for each in dict.fromkeys(place for judged in group for place in judged.accepted)]
             words = say("{verdict}, with {places}", verdict=words, places=accepted_places(by))
-        yield verdict, words, group
+        yield ProgramClass(verdict, words, tuple(group))
 
 
 def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
@@ -108,61 +132,86 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
 
 def most_first(room: int) -> int:
     """Return how many decisions are named first, where so many lines of the first screen are left."""
-    return max(min(_MOST_FIRST, room - _AROUND_FIRST), 1)
+    return max(min(MOST_FIRST, room - _AROUND_FIRST), 1)
+
+
+def names_first(report: Report) -> bool:
+    """Whether decisions are named on the first screen: there are some, and they do not directly stand below."""
+    count = len(report.decisions.to_decide)
+    return bool(count) and (count >= _MOST_BELOW or len(report.programs) >= FEW)
+
+
+def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
+    """Return the title above what to decide first, with how many programs then wait for nothing."""
+    decisions = report.decisions
+    ready, count = decisions.ready_after(first), len(decisions.to_decide)
+    if not ready:
+        return say("Decide first ({shown} of {all}):", shown=len(first), all=count)
+    return say(
+        "Decide first ({shown} of {all}); programs that no longer wait then: {count} of {waiting}",
+        shown=len(first),
+        all=count,
+        count=ready,
+        waiting=len(decisions.of_program),
+    )
+
+
+def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
+    """Return what a decision is about, behind its id, which it need not begin with."""
+    beginning = say("`{name}` on {target}: ", name=decision.id, target=report.target_title).render(lang)
+    return decision.message.render(lang).removeprefix(beginning)
 
 
 def first_decisions(report: Report, first: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
     """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
-    decisions = report.decisions
-    count = len(decisions.to_decide)
-    if not count or (count < _MOST_BELOW and len(report.programs) < FEW):
+    if not names_first(report):
         return
-    ready = decisions.ready_after(first)
     yield ""
-    if ready:
-        title = say(
-            "Decide first ({shown} of {all}); programs that no longer wait then: {count} of {waiting}",
-            shown=len(first),
-            all=count,
-            count=ready,
-            waiting=len(decisions.of_program),
-        )
-    else:
-        title = say("Decide first ({shown} of {all}):", shown=len(first), all=count)
-    yield layout.title(title)
+    yield layout.title(first_title(report, first))
     width = min(max(display_width(each.id) for each in first), 24)
     for each in first:
-        text = each.message.render(layout.lang)
-        beginning = say("`{name}` on {target}: ", name=each.id, target=report.target_title).render(layout.lang)
-        yield layout.cut(f"  {visible(each.id):{width}}  {visible(text.removeprefix(beginning))}")
+        yield layout.cut(f"  {visible(each.id):{width}}  {visible(first_text(report, each, layout.lang))}")
+
+
+def asked(report: Report, paths: Sequence[str]) -> str:
+    """Return the paths, the target and the style of a report, as a command takes them."""
+    style = "" if report.style == "native" else f" --style {report.style}"
+    return f"{' '.join(shlex.quote(path) for path in paths)} -t {report.target}{style}"
+
+
+def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str]) -> Iterator[NextStep]:
+    """Yield the commands that come next, for the paths that were named."""
+    words = asked(report, paths)
+    if report.by_grade[Grade.SAFE]:
+        count = report.by_grade[Grade.SAFE]
+        purpose = say_plural("makes the one safe fix", "makes the {count} safe fixes", count=count)
+        yield NextStep(f"torchferry migrate {words}", purpose)
+    if first and report.style == "native":
+        shown = f"torchferry show {shlex.quote(first[0].id)} {words}"
+        yield NextStep(shown, say("one decision with its code and its choices"))
+    if report.findings:
+        yield NextStep(f"torchferry scan {words} -v", say("each program with its reasons, and every place"))
+
+
+def without_command(report: Report) -> Message | None:
+    """Return what comes next where no command does; None where there is nothing to say."""
+    if not report.files:
+        return say("Next: name the folder of the project, or a file of it.")
+    if report.verdict is ProjectVerdict.READY:
+        return say("Next: nothing is to be done in the code.")
+    if report.partial:
+        return say("Next: scan the whole project; what these files reach stands in others.")
+    return None
 
 
 def next_commands(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], lang: str) -> Iterator[str]:
-    """Yield the commands that come next, for the paths that were named."""
-    place = " ".join(shlex.quote(path) for path in paths)
-    style = "" if report.style == "native" else f" --style {report.style}"
-    asked = f"{place} -t {report.target}{style}"
-    commands: list[tuple[str, Message]] = []
-    if report.by_grade[Grade.SAFE]:
-        purpose = say_plural(
-            "makes the one safe fix", "makes the {count} safe fixes", count=report.by_grade[Grade.SAFE]
-        )
-        commands.append((f"torchferry migrate {asked}", purpose))
-    if first and not style:
-        shown = f"torchferry show {shlex.quote(first[0].id)} {asked}"
-        commands.append((shown, say("one decision with its code and its choices")))
-    if report.findings:
-        commands.append((f"torchferry scan {asked} -v", say("each program with its reasons, and every place")))
+    """Yield the commands that come next as text, behind an empty line."""
+    steps = [*next_steps(report, first, paths)]
     yield ""
     title = say("Next:").render(lang)
-    for command, purpose in commands:
+    for command, purpose in steps:
         yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", LONGEST)
         title = " " * display_width(title)
-    if commands:
-        return
-    if not report.files:
-        yield say("Next: name the folder of the project, or a file of it.").render(lang)
-    elif report.verdict is ProjectVerdict.READY:
-        yield say("Next: nothing is to be done in the code.").render(lang)
-    elif report.partial:
-        yield say("Next: scan the whole project; what these files reach stands in others.").render(lang)
+    alone = None if steps else without_command(report)
+    if alone is not None:
+        yield alone.render(lang)

@@ -141,7 +141,7 @@ class Report(NamedTuple):
     @property
     def decisions(self) -> Decisions:
         """What a person has to decide, each thing once."""
-        return decisions_of(self.target, self.findings, self.programs)
+        return _LATEST.of(self)
 
     @property
     def accepted(self) -> tuple[Finding, ...]:
@@ -258,6 +258,25 @@ class Report(NamedTuple):
 
 def _files(count: int) -> Message:
     return say_plural("one file", "{count} files", count=count)
+
+
+class _LatestDecisions:
+    """Keeps the decisions of one report: each part of each form asks for them, and they take longer than the part."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[str, tuple[Finding, ...], tuple[Judged, ...]] | None = None
+        self._decisions = Decisions((), {})
+
+    def of(self, report: Report) -> Decisions:
+        """Return the decisions of a report."""
+        asked = (report.target, report.findings, report.programs)
+        if self._asked is None or any(new is not old for new, old in zip(asked, self._asked, strict=True)):
+            self._decisions = decisions_of(*asked)
+            self._asked = asked
+        return self._decisions
+
+
+_LATEST = _LatestDecisions()
 
 
 def diffs_of(analysis: Analysis) -> Iterator[FileDiff]:

@@ -13,11 +13,11 @@ from torchferry.core.terminal import visible
 from torchferry.kernels.listing import by_kind, review_lines
 from torchferry.kernels.review import kinds
 from torchferry.kernels.survey import NativeSurvey, SurveyedFile, file_line
-from torchferry.report.html_escape import text
+from torchferry.report.html_text import HtmlContext, HtmlPart, text
 
 _MOST_FILES = 4
 _MOST_ITEMS = 5_000
-"""Places to look at that a JSON report carries; all are counted."""
+"""Places to look at that a JSON report carries, and a page of one kind; all are counted."""
 
 
 def native_lines(native: NativeSurvey, lang: str, verbose: bool = False) -> Iterator[str]:
@@ -68,24 +68,30 @@ def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
     }
 
 
-def native_html(native: NativeSurvey, lang: str) -> Iterator[str]:
-    """Yield the part as a section of the page."""
-    yield '<section aria-labelledby="native"><h2 id="native">CUDA C++</h2>'
-    yield f"<p>{text(native.headline().render(lang))}</p>"
-    if native.command:
-        yield f"<pre>{text(native.command)}</pre>"
-    yield '<ul class="paths">'
-    yield from (f"<li>{text(file.path)}: {text(_said(file, lang))}</li>" for file in sorted(native.files, key=_weight))
+def native_part(native: NativeSurvey, context: HtmlContext) -> HtmlPart:
+    """Return the part as it stands on a page: all files, and below each kind the places to look at."""
+    title = say("CUDA C++: {summary}", summary=native.headline())
+    return HtmlPart("native", context.text(title), [*_native_html(native, context)])
+
+
+def _native_html(native: NativeSurvey, context: HtmlContext) -> Iterator[str]:
+    yield "<ul>"
+    yield from (f"<li>{text(_said(file, context.lang))}</li>" for file in sorted(native.files, key=_weight))
     yield "</ul>"
     for kind, items in by_kind(native.items):
-        yield f"<details><summary><code>{text(kind.name)}</code> {len(items)}</summary>"
-        yield f"<p>{text(kind.why.render(lang))}. {text(kind.action.render(lang))}.</p>"
-        yield '<ul class="paths">'
+        yield f"<details><summary><b>{text(kind.name)}</b> {len(items)}</summary>"
+        yield f'<p>{context.text(kind.why)}. {context.text(kind.action)}.</p><ul class="at">'
         for item in items[:_MOST_ITEMS]:
             place = f"{item.path}:{item.line}:{item.column}"
-            yield f"<li>{text(place)} {text(item.message.render(lang))}<pre>{text(item.excerpt)}</pre></li>"
-        yield "</ul></details>"
-    yield "</section>"
+            yield f"<li>{text(place)} {context.text(item.message)}<pre>{text(item.excerpt)}</pre></li>"
+        yield "</ul>"
+        if len(items) > _MOST_ITEMS:
+            yield f'<p class="left">{context.text(say("... and {count} more", count=len(items) - _MOST_ITEMS))}</p>'
+        yield "</details>"
+    if any(file.copy and file.kernels for file in native.files):
+        yield f"<p>{context.text(_not_compiled())}</p>"
+    if native.command:
+        yield f"<p>{context.marked(say('next: {command}', command=f'`{native.command}`'))}</p>"
 
 
 def _not_compiled() -> Message:

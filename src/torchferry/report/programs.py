@@ -123,6 +123,21 @@ def work_of(judged: Judged) -> Message | None:
     return fix if fixes else decide if decisions else None
 
 
+def shared_conditions(ways: Sequence[tuple[str, Obstacle]]) -> list[str]:
+    """Return what all of several ways hang on; nothing where there is one way."""
+    if len(ways) < 2:
+        return []
+    return [each for each in ways[0][1].way.conditions if all(each in other.way.conditions for _, other in ways[1:])]
+
+
+def own_circumstance(obstacle: Obstacle, shared: Sequence[str]) -> Message | None:
+    """Return what makes an obstacle necessary or not beside the conditions that all ways share; None for nothing."""
+    own = tuple(each for each in obstacle.way.conditions if each not in shared)
+    if not own and obstacle.way.conditions:
+        return None
+    return circumstance_of(obstacle._replace(way=obstacle.way._replace(conditions=own)))
+
+
 def chain_of(obstacle: Obstacle) -> str:
     """Return the way to an obstacle: `train.py:12 -> data/pipeline.py:3`; its place alone where no way is told."""
     return " -> ".join(steps_of(obstacle))

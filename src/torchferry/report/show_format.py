@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torchferry.core.finding import Finding, Location
 from torchferry.core.json_text import json_text
@@ -11,18 +11,13 @@ from torchferry.core.terminal import visible
 from torchferry.programs.model import Obstacle
 from torchferry.report.choices import choices_of
 from torchferry.report.decisions import ReportedDecision, effect_words
+from torchferry.report.excerpts import ReadLines
 from torchferry.report.json_format import decision_object, finding_object
-from torchferry.report.programs import chain_of, circumstance_of
+from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
 from torchferry.report.text_format import in_a_row, waiting_words
 from torchferry.report.text_layout import TextLayout
 
-AROUND = 3
-"""Lines of code before and after a place."""
-
 _MOST_WAYS = 10
-
-ReadLines = Callable[[Location], Sequence[tuple[int, str]]]
-"""Returns the lines around a place with their numbers; none where there are none to show."""
 
 
 def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, layout: TextLayout) -> Iterator[str]:
@@ -78,20 +73,18 @@ def _way_lines(ways: Sequence[tuple[str, Obstacle]], layout: TextLayout) -> Iter
     if not ways:
         return
     lang = layout.lang
-    shared = [each for each in ways[0][1].way.conditions if all(each in way.way.conditions for _, way in ways[1:])]
+    shared = shared_conditions(ways)
     yield ""
     yield layout.title(say("How they come there:"))
-    if len(ways) > 1 and shared:
+    if shared:
         yield f"  {say('all of them only where').render(lang)}"
         for condition in shared:
             yield from layout.wrapped(visible(condition), "      ")
     for program, obstacle in ways[:_MOST_WAYS]:
         yield from layout.wrapped(visible(f"{program}: {chain_of(obstacle)}"), "  ")
-        own = [each for each in obstacle.way.conditions if len(ways) == 1 or each not in shared]
-        way = obstacle.way._replace(conditions=tuple(own))
-        if own or not obstacle.way.conditions:
-            circumstance = circumstance_of(obstacle._replace(way=way)).render(lang)
-            yield from layout.wrapped(visible(circumstance), "      ")
+        circumstance = own_circumstance(obstacle, shared)
+        if circumstance is not None:
+            yield from layout.wrapped(visible(circumstance.render(lang)), "      ")
     if len(ways) > _MOST_WAYS:
         yield f"  {say('... and {count} more', count=len(ways) - _MOST_WAYS).render(lang)}"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
@@ -84,29 +85,80 @@ def lines_of(text: str) -> list[str]:
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     """Return how the lines of one version become the other's, as `SequenceMatcher.get_opcodes` does."""
+    codes: list[Opcode] = []
+    for tag, i1, i2, j1, j2 in _compared(old, new, _by_anchors):
+        if codes and codes[-1][0] == tag == "equal":
+            codes[-1] = (tag, codes[-1][1], i2, codes[-1][3], j2)
+        else:
+            codes.append((tag, i1, i2, j1, j2))
+    return codes
+
+
+_Compare = Callable[[list[str], list[str]], Iterable[Opcode]]
+
+
+def _compared(old: list[str], new: list[str], many: _Compare) -> Iterator[Opcode]:
+    """Yield how the lines become the other's; `many` compares what is too large to be looked at line by line."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
     tail = 0
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    codes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
-    codes += [
-        (tag, i1 + head, i2 + head, j1 + head, j2 + head)
-        for tag, i1, i2, j1, j2 in _middle(old[head : len(old) - tail], new[head : len(new) - tail])
-    ]
+    if head:
+        yield "equal", 0, head, 0, head
+    yield from _moved(_middle(old[head : len(old) - tail], new[head : len(new) - tail], many), head, head)
     if tail:
-        codes.append(("equal", len(old) - tail, len(old), len(new) - tail, len(new)))
-    return codes
+        yield "equal", len(old) - tail, len(old), len(new) - tail, len(new)
 
 
-def _middle(old: list[str], new: list[str]) -> Sequence[Opcode]:
+def _moved(codes: Iterable[Opcode], left: int, right: int) -> Iterator[Opcode]:
+    yield from ((tag, i1 + left, i2 + left, j1 + right, j2 + right) for tag, i1, i2, j1, j2 in codes)
+
+
+def _middle(old: list[str], new: list[str], many: _Compare) -> Iterable[Opcode]:
     counts = Counter(new)
     if sum(counts[line] for line in old) <= LARGEST:
         return SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     if len(old) == len(new):  # most rewrites change words within their lines
-        return list(_in_place(old, new))
-    return [("replace", 0, len(old), 0, len(new))]
+        return _in_place(old, new)
+    return many(old, new)
+
+
+def _by_anchors(old: list[str], new: list[str]) -> Iterator[Opcode]:
+    """Yield how the lines become the other's, piece by piece between the lines that both have once, in one order."""
+    left = right = 0
+    for at_left, at_right in (*_anchors(old, new), (len(old), len(new))):
+        pieces = _compared(old[left:at_left], new[right:at_right], _replaced)
+        yield from _moved(pieces, left, right)
+        if at_left < len(old):
+            yield "equal", at_left, at_left + 1, at_right, at_right + 1
+        left, right = at_left + 1, at_right + 1
+
+
+def _anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
+    """Return where lines stand that both versions have once: the longest row of them that is in order in both."""
+    counts, others = Counter(old), Counter(new)
+    places = {line: at for at, line in enumerate(new) if others[line] == 1}
+    ends: list[int] = []  # of the rows of each length the one that ends first in the new version
+    last: list[tuple[int, int]] = []
+    before: dict[int, tuple[int, int]] = {}
+    for at, line in enumerate(old):
+        if counts[line] == 1 and line in places:
+            place = places[line]
+            length = bisect_left(ends, place)
+            ends[length : length + 1] = [place]
+            last[length : length + 1] = [(at, place)]
+            if length:
+                before[at] = last[length - 1]
+    row = [last[-1]] if last else []
+    while row and row[-1][0] in before:
+        row.append(before[row[-1][0]])
+    return row[::-1]
+
+
+def _replaced(old: list[str], new: list[str]) -> Iterator[Opcode]:
+    yield "replace", 0, len(old), 0, len(new)
 
 
 def _in_place(old: list[str], new: list[str]) -> Iterator[Opcode]:
