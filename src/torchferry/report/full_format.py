@@ -89,7 +89,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
     paint = paint or plain
     yield paint(verdict_sentence(report).render(lang), "verdict")
     yield from head_lines(report, lang)
-    yield from program_lines(report, lang, paint)
+    yield from program_lines(report, lang, paint, verbose)
     if report.findings:
         yield ""
         yield from _table(report, lang)
@@ -120,23 +120,23 @@ def account_message(words: WordAccount) -> Message:
     )
 
 
-def program_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield the programs with their verdicts, behind an empty line; nothing when there are none."""
+def program_lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
+    """Yield the programs with their verdicts, behind an empty line; with `verbose` all, and all that is to be said."""
     paint = paint or plain
     if not report.programs:
         return
     yield ""
     yield paint(say("Programs:").render(lang), "path")
-    shown = report.programs[:_MOST_PROGRAMS]
+    shown = report.programs if verbose else report.programs[:_MOST_PROGRAMS]
     width = min(max(len(visible(judged.program.title)) for judged in shown), 40)
     for judged in shown:
         name, words = visible(judged.program.title), visible(verdict_of(judged).render(lang))
         yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
         messages = list(lines_of(judged))
-        for message in messages[:_MOST_LINES]:
-            yield f"      {visible(message.render(lang))}"
-        if len(messages) > _MOST_LINES:
-            yield f"      {say('... and {count} more', count=len(messages) - _MOST_LINES).render(lang)}"
+        told = messages if verbose else messages[:_MOST_LINES]
+        yield from (f"      {visible(message.render(lang))}" for message in told)
+        if len(messages) > len(told):
+            yield f"      {say('... and {count} more', count=len(messages) - len(told)).render(lang)}"
     if len(report.programs) > len(shown):
         yield f"  {say('... and {count} more', count=len(report.programs) - len(shown)).render(lang)}"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, display_width, say, say_plural
-from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
-from torchferry.programs.model import Judged, Need, Obstacle, Verdict
-from torchferry.report.decisions import Decisions, ReportedDecision, effect_words, slug
+from torchferry.programs.model import Verdict
+from torchferry.report.decisions import Decisions, ReportedDecision, decisions_title, effect_words
 from torchferry.report.first_screen import FEW, first_decisions, most_first, next_commands, program_counts
 from torchferry.report.full_format import (
     by_file,
@@ -22,16 +20,8 @@ from torchferry.report.full_format import (
 )
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
-from torchferry.report.programs import (
-    VERDICT_GRADES,
-    WORST_FIRST,
-    circumstance_of,
-    names_of,
-    settled_lines,
-    source_of,
-    steps_of,
-    verdict_of,
-)
+from torchferry.report.programs import VERDICT_GRADES, circumstance_of, steps_of, verdict_of
+from torchferry.report.reasons import Reason, program_groups, reasons_of, unread_reasons
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut, some_of
 
 SCREEN = 24
@@ -116,19 +106,10 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
     """Yield the programs, those together that share a verdict and its reasons, behind an empty line."""
     if not report.programs:
         return
-    groups: defaultdict[object, list[Judged]] = defaultdict(list)
-    for judged in report.programs:
-        lacking = tuple(frozenset(each.what for each in some) for some in (judged.blockers, judged.undecided))
-        waits = decisions.of_program.get(judged.program.title, ())
-        unread = tuple(each.place for each in judged.unread)
-        run = None if judged.settled is None else judged.program.title
-        accepted = tuple(each.by for each in judged.accepted)
-        groups[judged.verdict, lacking, waits, judged.carriers, accepted, unread, run].append(judged)
-    ordered = sorted(groups.values(), key=lambda group: WORST_FIRST.index(group[0].verdict))
     yield ""
     lang, _, verbose, *_ = layout
     yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
-    for group in ordered:
+    for group in program_groups(report.programs, decisions):
         names = [judged.program.title for judged in group]
         some = names if verbose else names[:_MOST_NAMES]
         more = f", +{len(names) - len(some)}" if len(names) > len(some) else ""
@@ -139,106 +120,49 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
         if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
             words = say("{verdict}, at most", verdict=words)
         yield f"      {layout.paint(cut(visible(words.render(lang)), LONGEST), VERDICT_GRADES[most.verdict])}"
-        reasons = list(_reasons(group, decisions, verbose))
+        reasons = list(reasons_of(group, decisions, whole=verbose))
         for reason in reasons if verbose else reasons[:_MOST_REASONS]:
-            yield f"      {reason.line(lang, verbose)}"
+            yield f"      {_reason_line(reason, layout)}"
         if len(reasons) > _MOST_REASONS and not verbose:
             yield f"      {say('... and {count} more', count=len(reasons) - _MOST_REASONS).render(lang)}"
 
 
 def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield what was not read, each reason once, and what could not be resolved, behind an empty line."""
-    places: defaultdict[Message, dict[str, None]] = defaultdict(dict)
-    programs: defaultdict[Message, set[str]] = defaultdict(set)
-    for judged in report.programs:
-        for unread in judged.unread:
-            places[unread.reason][unread.place] = None
-            programs[unread.reason].add(judged.program.title)
+    unread = [*unread_reasons(report.programs)]
     unresolved = report.decisions.unresolved
-    if not places and not unresolved:
+    if not unread and not unresolved:
         return
     yield ""
     yield layout.title(say("What could not be read or resolved:"))
     most = None if layout.verbose else _MOST_UNREAD
-    for reason in [*places][:most]:
-        reached = say_plural("one program reaches it", "{count} programs reach it", count=len(programs[reason]))
-        where = some_of([*places[reason]], None if layout.verbose else _MOST_PLACES)
-        line = f"{reached.render(layout.lang)}: {reason.render(layout.lang)}: {where}"
+    for words, places in unread[:most]:
+        where = some_of(places, None if layout.verbose else _MOST_PLACES)
+        line = f"{words.render(layout.lang)}: {where}"
         yield from layout.wrapped(visible(line), "  ", None if layout.verbose else _MOST_TEXT)
-    if most is not None and len(places) > most:
-        yield f"  {say('... and {count} more', count=len(places) - most).render(layout.lang)}"
+    if most is not None and len(unread) > most:
+        yield f"  {say('... and {count} more', count=len(unread) - most).render(layout.lang)}"
     yield from _told(unresolved, layout, "manual", _MOST_FIXES)
 
 
-class _Reason(NamedTuple):
-    """What stands behind a verdict, and the way there; no steps where there is none. What a run said is never cut."""
-
-    words: Message
-    steps: tuple[str, ...] = ()
-    is_whole: bool = False
-
-    def line(self, lang: str, verbose: bool) -> str:
-        """Return it in one line: of a long way its two ends, or its end alone."""
-        words = visible(self.words.render(lang))
-        steps = [visible(step) for step in self.steps]
-        if not steps:
-            return words if verbose or self.is_whole else cut(words, LONGEST)
-        if verbose:
-            return f"{words}: {' -> '.join(steps)}"
-        lines = [f"{words}: {way}" for way in (_ends_of(steps), f"... -> {steps[-1]}")]
-        return next((line for line in lines if display_width(line) <= LONGEST), cut(lines[-1], LONGEST))
-
-
-def _reasons(group: Sequence[Judged], decisions: Decisions, verbose: bool) -> Iterator[_Reason]:
-    """Yield what stands behind the verdict of programs that share it, each thing in a line, as the first one has it."""
-    shown: dict[tuple[str, Need], None] = {}
-    for unread in dict.fromkeys(each for judged in group for each in judged.unread):
-        yield _Reason(unread.reason, (*map(str, unread.chain), unread.place))
-    for judged in group:
-        if judged.settled is not None:
-            yield from (_Reason(message, is_whole=True) for message in settled_lines(judged.settled))
-        for obstacle in (*judged.blockers, *judged.builds, *judged.doubts, *judged.optional, *judged.alternatives):
-            if (obstacle.what, obstacle.way.need) not in shown:
-                shown[obstacle.what, obstacle.way.need] = None
-                words = say("{what}, {circumstance}", what=obstacle.what, circumstance=_how(judged, obstacle, verbose))
-                yield _Reason(words, steps_of(obstacle))
-    things = {slug(name) for name, _ in shown}
-    waits = [each for each in decisions.of_program.get(group[0].program.title, ()) if each not in things]
-    if waits:
-        yield _Reason(say("waits for {names}", names=", ".join(waits) if verbose else names_of(waits)))
-    unverified = list(dict.fromkeys(item.package for judged in group for item in judged.unverified))
-    if unverified:
-        names = ", ".join(unverified) if verbose else names_of(unverified)
-        yield _Reason(say("nobody has verified on this card: {names}", names=names))
-
-
-def _how(judged: Judged, obstacle: Obstacle, verbose: bool) -> Message:
-    """Return how surely a program comes to what the target lacks, or what is needed in its place."""
-    if obstacle in judged.blockers:
-        return source_of(obstacle)
-    if obstacle in judged.builds:
-        return say("another build is needed")
-    if obstacle in judged.doubts:
-        return say("look at it")
-    how = circumstance_of(obstacle, most=None if verbose else 1)
-    start = judged.program.start_with(obstacle.way.options)
-    return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)
+def _reason_line(reason: Reason, layout: TextLayout) -> str:
+    """Return what stands behind a verdict in one line: of a long way its two ends, or its end alone."""
+    words, verbose = visible(reason.words.render(layout.lang)), layout.verbose
+    steps = [visible(step) for step in reason.steps]
+    if not steps:
+        return words if verbose or reason.is_whole else cut(words, LONGEST)
+    if verbose:
+        return f"{words}: {' -> '.join(steps)}"
+    lines = [f"{words}: {way}" for way in (_ends_of(steps), f"... -> {steps[-1]}")]
+    return next((line for line in lines if display_width(line) <= LONGEST), cut(lines[-1], LONGEST))
 
 
 def decision_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
     """Yield decisions with their text, their programs and their places, behind an empty line."""
     if not decisions:
         return
-    places = sum(len(each.places) for each in decisions)
-    blocking = sum(each.blocks for each in decisions)
-    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
-    if places > len(decisions):
-        title = say("{decisions} in {count} places", decisions=title, count=places)
-    if blocking:
-        blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
-        title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)
     yield ""
-    yield layout.title(title if len(decisions) == 1 else say("{decisions}; the worst first", decisions=title))
+    yield layout.title(decisions_title(decisions))
     yield from _told(decisions, layout, "manual", _MOST_DECISIONS)
 
 
