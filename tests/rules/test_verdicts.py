@@ -148,6 +148,13 @@ def test_another_build_is_work_where_nothing_else_is(tmp_path: Path) -> None:
     assert found.verdict_message.render("en") == "Ready for Huawei Ascend after one decision."
 
 
+def test_a_script_of_python_without_a_suffix_is_a_program(tmp_path: Path) -> None:
+    script = "#!/usr/bin/env python3\nimport torch\nimport cupy\nif __name__ == '__main__':\n    print(torch.ones(2))\n"
+    found = report(tmp_path, {"bin/train": script, "a.py": TRAIN.format("")})
+    assert found.verdict is ProjectVerdict.PARTLY_BLOCKED
+    assert [judged.program.title for judged in found.programs if judged.blockers] == ["bin/train"]
+
+
 def test_files_that_nobody_asked_whether_they_are_scripts_leave_it_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

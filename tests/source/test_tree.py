@@ -113,13 +113,25 @@ def test_kinds(path: str, kind: Kind | None) -> None:
 
 
 def test_scripts_without_a_suffix_are_read(tmp_path: Path) -> None:
-    texts = {"bin/train": "#!/usr/bin/env bash\n", "run": "#!/bin/sh\n", "LICENSE": "MIT\n", "x": "#!/bin/fish\n"}
+    texts = {
+        "bin/train": "#!/usr/bin/env bash\n",
+        "run": "#!/bin/sh\n",
+        "tool": "#!/usr/bin/env -S python3 -u\n",
+        "old": "#!/usr/bin/python2.7\n",
+        "jit": "#!/opt/pypy3/bin/pypy3\n",
+        "LICENSE": "MIT\n",
+        "x": "#!/bin/fish\n",
+        "y": "#!/opt/python-tools/bin/perl\n",
+    }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert {(entry.path, entry.kind) for entry in list_files(tmp_path).entries} == {
         ("bin/train", Kind.SHELL),
         ("run", Kind.SHELL),
+        ("tool", Kind.PYTHON),
+        ("old", Kind.PYTHON),
+        ("jit", Kind.PYTHON),
     }
 
 

@@ -18,7 +18,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
-from torchferry.source.kinds import HEADER_HEAD, SCRIPT_HEAD, Kind, is_bare_header, is_bare_script, kind_of, language_of
+from torchferry.source.kinds import HEADER_HEAD, SCRIPT_HEAD, Kind, is_bare_header, kind_of, language_of, script_kind
 
 _MOST_BARE = 100_000
 """Files without a suffix that are asked whether they are scripts, which takes half a second; further ones are said."""
@@ -262,8 +262,8 @@ class _Walk:
                 continue
             if has_native and is_bare_header(path, head):
                 self.entries.append(Entry(path, Kind.CPP))
-            elif is_bare_script(head):
-                self.entries.append(Entry(path, Kind.SHELL))
+            elif (kind := script_kind(head)) is not None:
+                self.entries.append(Entry(path, kind))
         return [*_unreadable(unreadable), *_beyond(waiting[limit:])]
 
     def _link(self, full: str, path: str) -> None:
