@@ -9,7 +9,7 @@ import posixpath
 import re
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -401,6 +401,10 @@ class Project:
         """Whether the end of the path of a file, or of a folder with files, is a name."""
         within = f"/{name.strip('/')}/"
         return any(within in f"/{path}/" for paths in (self.paths, self._others) for path in paths)
+
+    def files_called(self, names: Collection[str]) -> list[str]:
+        """Return the files of some names, whichever folder each lies in, in order of their paths."""
+        return sorted(path for path in self.paths | self._others if path.rpartition("/")[2] in names)
 
     def unread_file(self, name: str, importer: str) -> str | None:
         """Return the file that a text of a Python file names, of those that torchferry does not read; else None.
