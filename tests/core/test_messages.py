@@ -112,6 +112,7 @@ SEVERAL = re.compile(rf"\{{(\w+)\}} (?:\w+ )?(?:{PLURALS})\b")
 
 ALWAYS_SEVERAL = {
     "{decisions} in {count} places",
+    "it has more than {limit} bytes",
     "larger than {limit} bytes: it was not read",
     "{count} programs on {target}: {parts}",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",

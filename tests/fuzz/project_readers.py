@@ -332,12 +332,30 @@ _POINTS = b"""[project]
 name = "lab"
 [project.entry-points."lab.nets"]
 small = "pkg.a:helper"
+[tool.setuptools.dynamic]
+entry-points = {file = ["points.ini"]}
+"""
+_POINTS_CFG = b"""[options.entry_points]
+console_scripts =
+    lab = pkg.a:helper
+lab.nets =
+    small = pkg.a:helper [fast]
+[options]
+entry_points = file: points.ini
+"""
+_POINTS_SETUP = b"""from setuptools import setup
+NETS = ["a", "b"]
+POINTS = {"lab.nets": [f"{n} = pkg.a:{n}" for n in NETS], **{"other": "[x]"}}
+POINTS["lab.nets"].append("small = pkg.a:helper")
+POINTS.setdefault("more", []).extend(["c = pkg:a"] + NETS)
+setup(entry_points=POINTS if NETS else open("points.ini").read())
 """
 
 
 @reader(
-    "files-named-by-programs", "text", "programs/plugin_points.py", "rules/config/unread_files.py",
-    more=lambda: [_POINTS, b"0,cuda\n1,cuda:1\n", b"device=cuda\n"],
+    "files-named-by-programs", "text", "programs/plugin_points.py", "programs/declared_points.py",
+    "programs/setup_tables.py", "rules/config/unread_files.py",
+    more=lambda: [_POINTS, _POINTS_CFG, _POINTS_SETUP, b"0,cuda\n1,cuda:1\n", b"device=cuda\n"],
 )  # fmt: skip
 def _files_named_by_programs(folder: Path, data: bytes) -> None:
     """The verdict on a program that loads entry points and names files of values."""
@@ -346,7 +364,7 @@ def _files_named_by_programs(folder: Path, data: bytes) -> None:
             b"    each.load()(1)\nrows = csv.reader(open('devices.csv'))\nopen('values.txt').read()\n")  # fmt: skip
     written(folder, "pkg/__init__.py", b"")
     written(folder, "pkg/a.py", b"import cupy\ndef helper(x):\n    return x\n")
-    for name in ("pyproject.toml", "devices.csv", "values.txt"):
+    for name in ("pyproject.toml", "setup.cfg", "setup.py", "points.ini", "devices.csv", "values.txt"):
         written(folder, name, data)
     _scan(folder)
 

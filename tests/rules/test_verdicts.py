@@ -17,6 +17,7 @@ from torchferry.report.programs import verdict_of
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.mentions import MentionKind
 from torchferry.rules.registry import rules
+from torchferry.source import tree
 from torchferry.source.tree import list_files
 
 
@@ -146,6 +147,24 @@ def test_another_build_is_work_where_nothing_else_is(tmp_path: Path) -> None:
     )
     assert found.verdict is ProjectVerdict.AFTER_WORK
     assert verdict_sentence(found).render("en") == "Ready for Huawei Ascend after one decision."
+
+
+def test_a_script_of_python_without_a_suffix_is_a_program(tmp_path: Path) -> None:
+    script = "#!/usr/bin/env python3\nimport torch\nimport cupy\nif __name__ == '__main__':\n    print(torch.ones(2))\n"
+    found = report(tmp_path, {"bin/train": script, "a.py": TRAIN.format("")})
+    assert found.verdict is ProjectVerdict.PARTLY_BLOCKED
+    assert [judged.program.title for judged in found.programs if judged.blockers] == ["bin/train"]
+
+
+def test_files_that_nobody_asked_whether_they_are_scripts_leave_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"train.py": "import torch\nprint(torch.ones(2))\n", "data/0": "0", "data/1": "1"}
+    assert report(tmp_path, files).verdict is ProjectVerdict.READY
+    monkeypatch.setattr(tree, "_MOST_BARE", 1)
+    found = report(tmp_path, files)
+    assert found.verdict is ProjectVerdict.AFTER_WORK
+    assert [(finding.code, finding.location.path) for finding in found.work] == [("FIL105", "data")]
 
 
 def test_what_one_notebook_needs_blocks_this_notebook(tmp_path: Path) -> None:

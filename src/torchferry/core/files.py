@@ -66,6 +66,21 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def read_head(path: str | os.PathLike[str], limit: int) -> bytes:
+    """Return the first bytes of a regular file, also behind a link, at most `limit`; for many files one after another.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, _FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+        return os.read(descriptor, limit)
+    finally:
+        os.close(descriptor)
+
+
 def read_text(path: Path, limit: int = LARGEST, errors: str = "strict") -> str:
     """Return the text of a regular file in UTF-8; raises what `read_regular` does, and UnicodeDecodeError."""
     text = read_regular(path, limit).decode("utf-8", errors)

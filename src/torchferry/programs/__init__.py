@@ -8,7 +8,9 @@ What each reaches
     modules         which file imports which, with the place
     computed        what a module name that is computed may be
     instantiated    classes that settings files name
-    made_objects    the calls that make objects of what settings name; plugin_points: what own metadata name
+    made_objects    the calls that make objects of what settings name
+    plugin_points   what programs load by entry points; declared_points: what packaging files declare; setup_tables: of
+                    which what a setup.py lists
     uses            where functions and classes are used; use_kinds: the records of that; use_syntax: what a use is
     method_names    the names under which objects have a method
     lineage         what classes are derived from, and which of them an object asks for a method

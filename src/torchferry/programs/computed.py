@@ -110,6 +110,11 @@ class ComputedNames:
                 text = " ".join(file.text(call).split())[:80]
                 yield Computed(call.lineno, text, found, every=False, indented=file.statement(call).col_offset > 0)
 
+    def texts(self, file: PythonFile, names: Names, node: ast.expr) -> tuple[str, ...]:
+        """Return the texts that an expression of a file may have, with `HOLE` in what cannot be told."""
+        self._steps = 0
+        return self._values(file, names, node, 0)
+
     def _module_of(self, name: str, path: str) -> str:
         """Return the module that an object is asked of: of `pkg.nets.Net`, the part that is a module of the project."""
         module = whole = name.replace(":", ".").strip(".")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from torchferry.core import toml
-from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
-from torchferry.programs.launch_commands import INSTALLERS, Started, StartingCommands
+from torchferry.programs.declared_points import INSTALLERS
+from torchferry.programs.launch_commands import Started, StartingCommands
 from torchferry.programs.model import Form, Program, Start
 from torchferry.programs.modules import Modules
+from torchferry.programs.setup_tables import SCRIPT_GROUPS
 from torchferry.programs.sources import Sources
-from torchferry.programs.written_commands import LARGEST_DOCUMENT, names_program
+from torchferry.programs.written_commands import names_program
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.words import BETWEEN_NAMES
 from torchferry.source.flow.syntax import last_name, string_value
@@ -114,20 +113,14 @@ class _Finder:
             name = item.path.rpartition("/")[2]
             if name not in INSTALLERS or is_set_aside(item.path):
                 continue
-            try:
-                data = read_regular(self.root / item.path)
-                text = data.decode("utf-8", "replace")
-            except OSError:
-                continue
-            if len(data) > LARGEST_DOCUMENT:
-                continue
-            for script, value in _entry_points(name, text):
+            declared = self.modules.packaging.of(item.path)
+            for script, value in ((each.name, each.value) for each in declared.points if each.group in SCRIPT_GROUPS):
                 module, _, function = value.partition(":")
                 path = self.modules.find(module.strip(), item.path)
                 function = function.partition("[")[0].strip()
                 if path is None or not function:
                     continue
-                start = Start(script, f"{item.path}:{_line_of(text, value)}")
+                start = Start(script, f"{item.path}:{_line_of(declared.text, value)}")
                 yield Program(path, Form.CONSOLE, script, function, (start,), Role.CONSOLE)
 
     def _libraries(self) -> Iterator[Program]:
@@ -157,70 +150,6 @@ def _first(found: list[Started]) -> tuple[Start, ...]:
     for started in ordered:
         unique.setdefault(started.start.command, started.start)
     return tuple(unique.values())[:_MOST_STARTS]
-
-
-_CFG_SECTION = re.compile(r"^\[options\.entry_points\]\s*$(?P<body>.*?)(?=^\[|\Z)", re.MULTILINE | re.DOTALL)
-_CFG_SCRIPTS = re.compile(r"^(?:console_scripts|gui_scripts)\s*=\s*(?P<body>(?:\n?[ \t]+[^\n]*)+)", re.MULTILINE)
-_SCRIPT_GROUPS = frozenset({"console_scripts", "gui_scripts"})
-_SETUP_SECTION = re.compile(
-    r"^[ \t]*\[(?:console|gui)_scripts\][ \t\r]*$(?P<body>.*?)(?=^[ \t]*\[|\Z)", re.MULTILINE | re.DOTALL
-)
-_ENTRY = re.compile(r"^[ \t]*([\w.-]+)[ \t]*=[ \t]*([\w.]+(?::[\w.]+)?(?:[ \t]*\[[^\]\n]*\])?)[ \t\r]*$", re.MULTILINE)
-
-
-def _entry_points(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the scripts that a packaging file declares, with what each calls."""
-    if name == "pyproject.toml":
-        if "scripts" not in text:
-            return
-        try:
-            document = toml.loads(text)
-        except ValueError:
-            return
-        tables = [document.get("project"), _inner(document, "tool", "poetry")]
-        for table in tables:
-            for key in ("scripts", "gui-scripts"):
-                scripts = table.get(key) if isinstance(table, dict) else None
-                for script, value in scripts.items() if isinstance(scripts, dict) else ():
-                    if isinstance(value, str):
-                        yield script, value
-    elif name == "setup.cfg":
-        for section in _CFG_SECTION.finditer(text):
-            for scripts in _CFG_SCRIPTS.finditer(section["body"]):
-                yield from _ENTRY.findall(scripts["body"])
-    else:
-        yield from _of_setup(text)
-
-
-def _inner(document: object, *keys: str) -> object:
-    for key in keys:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document
-
-
-def _of_setup(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the scripts of a setup.py, wherever they are listed: in the call of `setup`, in a table, in a text."""
-    if "console_scripts" not in text:
-        return
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        listed: list[ast.expr] = []
-        if isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            listed = [value for key, value in pairs if key is not None and string_value(key) in _SCRIPT_GROUPS]
-        elif (isinstance(node, ast.keyword) and node.arg in _SCRIPT_GROUPS) or (
-            isinstance(node, ast.Assign) and any(last_name(target) in _SCRIPT_GROUPS for target in node.targets)
-        ):
-            listed = [node.value]
-        elif isinstance(node, ast.Constant) and (table := string_value(node)) is not None:
-            for section in _SETUP_SECTION.finditer(table):
-                yield from _ENTRY.findall(section["body"])
-        for inner in (part for value in listed for part in ast.walk(value)):
-            text_of = string_value(inner) if isinstance(inner, ast.expr) else None
-            yield from _ENTRY.findall(text_of or "")
 
 
 def _line_of(text: str, value: str) -> int:

@@ -302,20 +302,15 @@ class _Judge:
         running = [path for path in closure if live.runs(path)]
         fixes = self.fixes.reached(live, closure, lambda path: self._grouped_findings(path).fixes, without_torch)
         unread = tuple(self.unknown.of(reach, running))
-        unfollowed = tuple(
-            Unread(
-                f"{inner.path}:{inner.line}",
-                say("imports a module whose name cannot be determined: {text}", text=inner.text),
-            )
-            for path in running
-            for inner in self.modules.unfollowed.get(path, ())
-        )
+        open_ones = [inner for path in running for inner in self.modules.unfollowed.get(path, ())]
+        unfollowed = tuple(Unread(f"{inner.path}:{inner.line}", inner.message) for inner in open_ones)
         unread += tuple(
             Unread(f"{path}:{place.line}", say("more programs are started from here on, which were not judged"))
             for path in running
             if (place := self.started.beyond(path)) is not None
         )
-        behind = tuple(self._behind_computed(closure, unfollowed[0].place)) if unfollowed else ()
+        computed = next((each.place for each, of in zip(unfollowed, open_ones, strict=True) if not of.of_others), None)
+        behind = tuple(self._behind_computed(closure, computed)) if computed is not None else ()
         # what may be imported there is no decision of a person: it is told beside whichever verdict there is
         open_imports = tuple(location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)

@@ -62,9 +62,6 @@ _LAUNCHERS = frozenset(
 _STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
 """Programs whose `-m` names a module to start."""
 
-INSTALLERS = ("pyproject.toml", "setup.cfg", "setup.py")
-"""Files that say which commands an installation makes."""
-
 _TAKES = re.compile(r"\$(?:[@*\d]|\{[@*\d])")
 """What a script puts in of what it is given."""
 

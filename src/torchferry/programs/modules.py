@@ -10,11 +10,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import untouched
 from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
+from torchferry.programs.declared_points import Packaging
 from torchferry.programs.instantiated import (
     LIBRARIES,
     REGISTERS,
@@ -26,12 +29,13 @@ from torchferry.programs.instantiated import (
     said_in,
     tags_read_in,
 )
-from torchferry.programs.plugin_points import LOADING, PluginPoint, plugin_calls, plugin_points
+from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, PluginPoints, plugin_calls, plugin_points
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project
+from torchferry.source.python import PythonFile
 
 _BINDS_ANY = lazy_regex(
     r"import\s{0,20}\(?\s{0,20}\*|__getattr__|globals\(\)|locals\(\)|setattr\(|\bexec\(|sys\.modules|__path__|vars\("
@@ -82,11 +86,28 @@ class External(NamedTuple):
 
 
 class Unfollowed(NamedTuple):
-    """An import whose module is computed and cannot be told."""
+    """An import whose module is computed and cannot be told.
+
+    Attributes:
+        path: The file.
+        line: The line.
+        text: The call, shortened.
+        reason: What is said of it; None for what is said of a computed name.
+        of_others: Whether it surely imports nothing of the project.
+    """
 
     path: str
     line: int
     text: str
+    reason: Message | None = None
+    of_others: bool = False
+
+    @property
+    def message(self) -> Message:
+        """What is said of it."""
+        if self.reason is not None:
+            return self.reason
+        return say("imports a module whose name cannot be determined: {text}", text=self.text)
 
 
 class Modules:
@@ -110,6 +131,7 @@ class Modules:
         self._makers: set[str] = set()
         self._taggers: set[str] = set()
         self._pluggable: set[str] = set()
+        self._asked: WeakKeyDictionary[PythonFile, tuple[AskedPlugins, ...]] = WeakKeyDictionary()
         self._plain: set[str] = set()
         self._loaders: dict[str, list[Edge]] = {}
         self._builders: dict[str, list[Edge]] = {}
@@ -131,7 +153,9 @@ class Modules:
                 self._makers.add(outline.path)
             if "yaml" in outline.packages:
                 self._taggers.add(outline.path)
-            if not LOADING.isdisjoint(outline.packages):
+            if not LOADING.isdisjoint(outline.packages) or any(
+                not WORDS.isdisjoint(imported.names) for imported in outline.imports
+            ):
                 self._pluggable.add(outline.path)
             if not outline.imports:
                 self._plain.add(outline.path)
@@ -268,7 +292,8 @@ class Modules:
             self._names_classes(path, ((name, line) for name in self.settings.tagged() if line), chosen=True)
         if path in self._pluggable:
             self._pluggable.discard(path)
-            if "entry_points(" in self._text(path) and self.plugins:
+            text = self._text(path)
+            if any(word in text for word in WORDS):
                 self._load_plugins(path)
         if path in self._plain:
             self._plain.discard(path)
@@ -295,20 +320,54 @@ class Modules:
                     self._connect(Edge(path, file, line, indented=True, chosen=chosen))
 
     @cached_property
-    def plugins(self) -> tuple[PluginPoint, ...]:
-        """The entry points of the project's own metadata."""
-        return plugin_points(self.project.root)
+    def packaging(self) -> Packaging:
+        """What the packaging files of the project declare."""
+        return Packaging(self.project, self._computed.texts)
+
+    @cached_property
+    def plugins(self) -> PluginPoints:
+        """The entry points of the project's own packages."""
+        return plugin_points(self.packaging.of_project())
+
+    def asked_plugins(self, file: PythonFile, names: Names) -> tuple[AskedPlugins, ...]:
+        """Return what a file asks for of entry points."""
+        if file not in self._asked:
+            asked = (
+                AskedPlugins(call.node, self._texts_of(file, names, call.group), self._texts_of(file, names, call.name))
+                for call in plugin_calls(file, names)
+            )
+            self._asked[file] = tuple(dict.fromkeys(asked))
+        return self._asked[file]
+
+    def _texts_of(self, file: PythonFile, names: Names, node: ast.expr | None) -> frozenset[str] | None:
+        """Return the texts that an expression may have; None for one that cannot be told, or that is not there."""
+        texts = self._computed.texts(file, names, node) if node is not None else (HOLE,)
+        return None if any(HOLE in text for text in texts) else frozenset(texts)
 
     def _load_plugins(self, path: str) -> None:
-        """Add the modules that a file loads by the entry points of the project's own metadata."""
+        """Add the modules that a file loads by entry points of the project, and remember what else it may load."""
         loaded = self.project.file(path)
-        for call in plugin_calls(*loaded) if loaded is not None else ():
-            chosen = not call.is_sure(self.plugins)
-            for file in (
-                file for point in self.plugins if call.may_give(point) for file in self.files_of(point.module, path)
-            ):
+        for asked in self.asked_plugins(*loaded) if loaded is not None else ():
+            line, text = asked.node.lineno, " ".join(loaded[0].text(asked.node).split())[:80]  # type: ignore[index]
+            chosen = not asked.is_sure(self.plugins)
+            points = [point for point in self.plugins.points if asked.may_give(point)]
+            for file in (file for point in points for file in self.files_of(point.module, point.path)):
                 if file != path:
-                    self._connect(Edge(path, file, call.node.lineno, indented=True, chosen=chosen))
+                    self._connect(Edge(path, file, line, indented=True, chosen=chosen))
+            of_others = asked.of_others(self.plugins)
+            if asked.groups is None:
+                reasons = [say("loads plugins of a group whose name cannot be determined: {text}", text=text)]
+            elif asked.is_open(self.plugins):
+                of_others = []
+                reasons = [say("loads plugins of the project that cannot all be determined: {text}", text=text)]
+            else:
+                reasons = [
+                    say("loads what other packages provide for `{group}`: {text}", group=group, text=text)
+                    for group in of_others
+                ]
+            for reason in reasons:
+                inner = Unfollowed(path, line, text, reason, of_others=bool(of_others))
+                self.unfollowed.setdefault(path, []).append(inner)
 
     def _loads(self, path: str, line: int, *, indented: bool) -> bool:
         """Remember that a file makes objects of what settings name; say whether they name anything of the project."""

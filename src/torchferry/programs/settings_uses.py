@@ -55,15 +55,16 @@ class SettingsUses:
 
     def loaded_as_plugin(self, file: PythonFile, name: str) -> Iterator[Use]:
         """Yield where a function or class is loaded by an entry point of the project's own metadata."""
-        points = tuple(point for point in self.modules.plugins if point.member == name)
-        points = tuple(point for point in points if self.modules.find(point.module, "") == file.path)
+        own = self.modules.plugins
+        points = [point for point in own.points if point.member == name]
+        points = [point for point in points if self.modules.find(point.module, point.path) == file.path]
         for path in sorted(self.sources.words.holding_any(plugin_points.WORDS)) if points else ():
             loaded = self.sources.file(path)
-            for call in plugin_points.plugin_calls(*loaded) if loaded is not None else ():
-                if any(map(call.may_give, points)):
-                    is_sure = call.is_sure(self.modules.plugins)
-                    choice = "" if is_sure else f"{name} ({path}:{call.node.lineno})"
-                    yield Use(Place(path, call.node), Need.ALWAYS if is_sure else Need.CHOSEN, choice)
+            for asked in self.modules.asked_plugins(*loaded) if loaded is not None else ():
+                if any(map(asked.may_give, points)):
+                    is_sure = asked.is_sure(own)
+                    choice = "" if is_sure else f"{name} ({path}:{asked.node.lineno})"
+                    yield Use(Place(path, asked.node), Need.ALWAYS if is_sure else Need.CHOSEN, choice)
 
     @cached_property
     def _making_paths(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.absent import absent_submodules, words_of_cuda
-from torchferry.programs.launch_commands import INSTALLERS
+from torchferry.programs.declared_points import INSTALLERS
 from torchferry.programs.model import Unlooked
 from torchferry.programs.written_commands import LARGEST_DOCUMENT, READ_FOR_COMMANDS
 from torchferry.rules.analysis import Analysis

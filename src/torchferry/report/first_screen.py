@@ -32,6 +32,9 @@ _AROUND_FIRST = 6
 _MOST_BELOW = 3
 """Decisions that are not named first where there is one program: they stand directly below."""
 
+_LONGEST_NAME = 32
+"""Columns of the name of a program where there is no room for it."""
+
 _MOST_CLASSES = 8
 """Lines of the programs by verdict."""
 
@@ -59,8 +62,13 @@ def program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
     for verdict, words, group in program_classes(report):
         begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
-        names = as_many([visible(judged.program.title) for judged in group], layout.width - display_width(begin) - 2)
-        yield layout.paint(layout.cut(f"{begin}: {names}" if names else begin), VERDICT_GRADES[verdict])
+        titles = [visible(judged.program.title) for judged in group]
+        names = as_many(titles, layout.width - display_width(begin) - 2)
+        if not names:  # one is always named: the words before it are cut
+            first = titles[0] if display_width(titles[0]) <= _LONGEST_NAME else f"...{titles[0][3 - _LONGEST_NAME :]}"
+            names = first if len(titles) == 1 else f"{first}, +{len(titles) - 1}"
+            begin = cut(begin, layout.width - display_width(names) - 2)
+        yield layout.paint(f"{begin}: {names}", VERDICT_GRADES[verdict])
     unverified = unverified_row(report)
     if unverified is not None:
         yield layout.cut(visible(unverified.render(layout.lang)))
@@ -91,7 +99,8 @@ def program_classes(report: Report) -> Iterator[ProgramClass]:
         (verdict, is_open, rests, is_accepted), group = key, by_verdict[key]
         words = _class_words(verdict, group)
         if is_open and are_many:
-            words = say("{verdict}, some with reservations", verdict=words)
+            reserved_ones = sum(bool(each.unresolved or each.carriers or each.accepted) for each in group)
+            words = say("{verdict}, {count} with reservations", verdict=words, count=reserved_ones)
         elif is_open:
             words = say("{verdict}, but for unresolved places", verdict=words)
         if rests:
@@ -109,7 +118,8 @@ def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
         case Verdict.BLOCKED:
             return say("blocked by {names}", names=_things(each for judged in group for each in judged.blockers))
         case Verdict.NOT_JUDGED:
-            return say_in("verdict", "not judged")
+            reason = next((unread.reason for judged in group for unread in judged.unread), None)
+            return say_in("verdict", "not judged") if reason is None else say("not judged: {reason}", reason=reason)
         case Verdict.MAY_NEED:
             return say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
         case Verdict.DECISIONS:
@@ -184,7 +194,7 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
     words = asked(report, paths)
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
-        purpose = say_plural("makes the one safe fix", "makes the {count} safe fixes", count=count)
+        purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
         yield NextStep(f"torchferry migrate {words}", purpose)
     if first and report.style == "native":
         shown = f"torchferry show {shlex.quote(first[0].id)} {words}"

@@ -66,12 +66,9 @@ def head_lines(report: Report, lang: str) -> Iterator[str]:
     yield examined.render(lang)
     if report.words.total:
         account = account_message(report.words)
-        if report.open_imports:
-            account = say(
-                "{account}; unresolved imports: {count}",
-                account=account,
-                count=len(report.open_imports),
-            )
+        others = len(report.unresolved) - report.words.unresolved
+        if others > 0:  # imports by a computed name, and places without a word
+            account = say("{account}; other unresolved places: {count}", account=account, count=others)
         yield account.render(lang)
     for remark in report.remarks:
         yield visible(remark.render(lang))
@@ -133,10 +130,10 @@ def program_lines(report: Report, lang: str, paint: Paint | None = None, verbose
         name, words = visible(judged.program.title), visible(verdict_of(judged).render(lang))
         yield f"  {name:{width}}  {paint(words, VERDICT_GRADES[judged.verdict])}"
         messages = list(lines_of(judged))
-        told = messages if verbose else messages[:_MOST_LINES]
-        yield from (f"      {visible(message.render(lang))}" for message in told)
-        if len(messages) > len(told):
-            yield f"      {say('... and {count} more', count=len(messages) - len(told)).render(lang)}"
+        shown_lines = messages if verbose else messages[:_MOST_LINES]
+        yield from (f"      {visible(message.render(lang))}" for message in shown_lines)
+        if len(messages) > len(shown_lines):
+            yield f"      {say('... and {count} more', count=len(messages) - len(shown_lines)).render(lang)}"
     if len(report.programs) > len(shown):
         yield f"  {say('... and {count} more', count=len(report.programs) - len(shown)).render(lang)}"
 

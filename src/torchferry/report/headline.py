@@ -95,7 +95,7 @@ def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
         yield say("{count} ready", count=len(good) - len(working))
     reserved = sum(bool(judged.unresolved or judged.carriers or judged.accepted) for judged in good)
     if reserved:
-        yield say("{count} of these with reservations", count=reserved)
+        yield say("{count} of these {all} with reservations", count=reserved, all=len(good))
 
 
 def _in_a_row(phrases: Sequence[Message]) -> Message:

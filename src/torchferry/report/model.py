@@ -182,14 +182,8 @@ class Report(NamedTuple):
     @property
     def unresolved(self) -> tuple[Location, ...]:
         """The places where nobody could tell what stands there: of findings, and of imports by a computed name."""
-        return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *self.open_imports)))
-
-    @property
-    def open_imports(self) -> tuple[Location, ...]:
-        """The places where programs import a module whose name is not known."""
-        of_findings = {finding.location for finding in self._unresolved_findings}
-        places = (place for judged in self.programs for place in judged.unresolved)
-        return tuple(dict.fromkeys(place for place in places if place not in of_findings))
+        of_programs = (place for judged in self.programs for place in judged.unresolved)
+        return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *of_programs)))
 
     @property
     def _unresolved_findings(self) -> list[Finding]:

@@ -140,7 +140,7 @@ def analyse(request: Request, meanwhile: Callable[[], None] | None = None) -> An
         examined, run_remarks = merged.examined, tuple(merged.remarks)
     skipped = [
         LinkOutOfProject.at(skip.path, skip.reason)
-        for skip in request.listing.skipped
+        for skip in (*request.listing.skipped, *request.listing.unasked)
         if request.selection.wants(LinkOutOfProject.CODE, skip.path)
     ]
     largest = request.options.max_file_size

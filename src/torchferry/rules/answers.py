@@ -7,16 +7,20 @@ What is only printed, logged or skipped is no consequence.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
+from torchferry.core.budget import spend
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, stored_uses
 from torchferry.source.flow.syntax import last_name
 
-_MOST_FOLLOWED = 32
-"""Uses of one answer that are followed; a program asks few of them."""
+_MOST_FOLLOWED = 2_000
+"""Uses of one answer that are followed; what comes of further ones is not known, and is said."""
+
+_STEPS = 20
+"""Steps of the budget that following one use takes."""
 
 _ENDS = frozenset({"exit", "_exit", "abort", "skip", "fail"})
 """Functions that end a program, or a test."""
@@ -27,6 +31,8 @@ class AnswerEffect(Enum):
 
     REFUSES = "refuses"
     CHOOSES = "chooses"
+    UNKNOWN = "unknown"
+    """There are more uses of the answer than are followed."""
 
 
 class Consequence(NamedTuple):
@@ -43,29 +49,71 @@ class Consequence(NamedTuple):
     line: int
 
 
-def consequence_of(context: PythonContext, condition: Condition) -> Consequence | None:
+KnownConsequences = dict[tuple[tuple[ast.expr, ...], bool], Consequence | None]
+"""What comes of answers by their uses, kept while one file is examined: many may be kept under the same name."""
+
+
+def consequence_of(
+    context: PythonContext, condition: Condition, followed_answers: KnownConsequences
+) -> Consequence | None:
     """Return the first consequence of a condition that is false on the target, a refusal before a choice.
 
     Args:
         context: The file of the condition.
         condition: The condition; where another part of it may still decide, nothing is said.
+        followed_answers: What is known of the answers in this file; what is found out is added.
     """
-    consequences = sorted(_consequences(context, condition), key=lambda each: each.effect is not AnswerEffect.REFUSES)
-    return consequences[0] if consequences else None
+    if not condition.needed:
+        return None
+    effect = _effect_of(context, condition.top, condition.positive)
+    own = None if effect is None else Consequence(effect, context.path, _line_of(condition))
+    if effect is AnswerEffect.REFUSES:
+        return own
+    uses = [*_uses(context, condition.top)]
+    key = (tuple(use for _, use in uses), condition.positive)
+    if key not in followed_answers:
+        followed_answers[key] = _first_of(_consequences(uses, condition.positive))
+    return _first_of(each for each in (own, followed_answers[key]) if each is not None)
 
 
-def _consequences(context: PythonContext, condition: Condition) -> Iterator[Consequence]:
-    waiting = [(context, condition, condition.positive)]
-    for number, (place, asked, positive) in enumerate(waiting):
-        if not asked.needed or number >= _MOST_FOLLOWED:
-            continue
-        effect = _effect_of(place, asked.top, positive)
-        if effect is not None:
-            yield Consequence(effect, place.path, getattr(asked.top, "lineno", 1))
-        for where, use in _uses(place, asked.top):
-            further = condition_of(where, use, answer=True)
-            if further is not None:
-                waiting.append((where, further, positive == further.positive))
+def _first_of(consequences: Iterable[Consequence]) -> Consequence | None:
+    """Return the first refusal, or else the first consequence."""
+    first: Consequence | None = None
+    for consequence in consequences:
+        if consequence.effect is AnswerEffect.REFUSES:
+            return consequence
+        first = first or consequence
+    return first
+
+
+def _consequences(uses: Iterable[tuple[PythonContext, ast.expr]], positive: bool) -> Iterator[Consequence]:
+    """Yield what comes of an answer by its uses, and last that it is not known whether more does."""
+    waiting: list[tuple[PythonContext, Condition, bool]] = []
+    met: set[tuple[ast.expr, bool]] = set()
+
+    def add(further: Iterable[tuple[PythonContext, ast.expr]], positive: bool) -> None:
+        for where, use in further:
+            condition = condition_of(where, use, answer=True)
+            state = None if condition is None else (condition.top, positive == condition.positive)
+            if condition is not None and state is not None and state not in met:
+                met.add(state)
+                waiting.append((where, condition, state[1]))
+
+    add(uses, positive)
+    for number, (place, asked, is_positive) in enumerate(waiting):
+        if number >= _MOST_FOLLOWED:
+            yield Consequence(AnswerEffect.UNKNOWN, place.path, _line_of(asked))
+            return
+        spend(_STEPS)
+        if asked.needed:
+            effect = _effect_of(place, asked.top, is_positive)
+            if effect is not None:
+                yield Consequence(effect, place.path, _line_of(asked))
+            add(_uses(place, asked.top), is_positive)
+
+
+def _line_of(condition: Condition) -> int:
+    return getattr(condition.top, "lineno", 1)
 
 
 def _effect_of(context: PythonContext, top: ast.AST, positive: bool) -> AnswerEffect | None:

@@ -19,7 +19,7 @@ from torchferry.backends.counterpart import Decision, decide
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.rules.answers import AnswerEffect, consequence_of
+from torchferry.rules.answers import AnswerEffect, KnownConsequences, consequence_of
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.cuda_api.asked_of_machine import AskedOfMachine
@@ -68,6 +68,7 @@ class _Guards:
         self._conditions: dict[ast.AST, str] = {}
         self._marked: dict[ast.AST, list[str]] = {}  # what a condition guards -> groups of such conditions
         self._reached: dict[ast.AST, tuple[str, ...]] = {}  # a place -> groups of the conditions around it
+        self._consequences: KnownConsequences = {}
         self._deciding: dict[int, tuple[Message, Effect]] = {}  # questions that stay CUDA's: what their answer does
         self.nodes: dict[int, ast.AST] = {}
         self.binding: set[int] = set()
@@ -412,13 +413,21 @@ class _Guards:
                 ),
                 Effect.WRONG,
             )
-        consequence = consequence_of(self.context, condition)
+        consequence = consequence_of(self.context, condition, self._consequences)
         if consequence is None:
             return None
         place = f"{consequence.path}:{consequence.line}"
         if consequence.effect is AnswerEffect.REFUSES:
             refuses = say("{message}; the program refuses to go on without it ({place})", message=message, place=place)
             return refuses, Effect.RAISES
+        if consequence.effect is AnswerEffect.UNKNOWN:
+            unknown = say(
+                "{message}; the answer is used in more places than are followed, up to {place}: look for one that "
+                "refuses to go on, or that chooses what runs",
+                message=message,
+                place=place,
+            )
+            return unknown, Effect.UNKNOWN
         chooses = say(
             "{message}; it chooses what runs ({place}): decide which of the two is right for {target}",
             message=message,

@@ -116,9 +116,9 @@ HEADER_HEAD = 16 * 1024
 """Bytes at the beginning of a file by which `is_bare_header` judges."""
 
 SCRIPT_HEAD = 128
-"""Bytes at the beginning of a file by which `is_bare_script` judges."""
+"""Bytes at the beginning of a file by which `script_kind` judges."""
 
-_SCRIPT = lazy_regex(rb"#![^\n]*\b(?:ba|da|k|z)?sh\b")
+_SCRIPT = lazy_regex(rb"#![^\n]*\b(?:(?P<shell>(?:ba|da|k|z)?sh)|(?:python|pypy)[\d.]*)(?![\w./-])")
 
 _HEADER = lazy_regex(
     rb"^[ \t]*\#[ \t]*(?:include[ \t]*[<\"][\w./+-]+[>\"]|pragma[ \t]+once\b"
@@ -132,9 +132,12 @@ def is_bare_header(path: str, head: bytes) -> bool:
     return "." not in path.rpartition("/")[2] and b"\0" not in head and _HEADER.search(head) is not None
 
 
-def is_bare_script(head: bytes) -> bool:
-    """Whether a file without a suffix is a script of a shell, by its first line."""
-    return _SCRIPT.match(head) is not None
+def script_kind(head: bytes) -> Kind | None:
+    """Return the kind of a file without a suffix that is a script of a shell or of Python, by its first line."""
+    script = _SCRIPT.match(head)
+    if script is None:
+        return None
+    return Kind.SHELL if script["shell"] else Kind.PYTHON
 
 
 _LANGUAGES = {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import posixpath
 import re
+import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -400,16 +402,31 @@ class Project:
         within = f"/{name.strip('/')}/"
         return any(within in f"/{path}/" for paths in (self.paths, self._others) for path in paths)
 
+    def files_called(self, names: Collection[str]) -> list[str]:
+        """Return the files of some names, whichever folder each lies in, in order of their paths."""
+        return sorted(path for path in self.paths | self._others if path.rpartition("/")[2] in names)
+
     def unread_file(self, name: str, importer: str) -> str | None:
-        """Return the file that a text of a Python file names, of those that torchferry does not read; else None."""
+        """Return the file that a text of a Python file names, of those that torchferry does not read; else None.
+
+        It may be a link that leads anywhere, and it may lie where nobody may look.
+        """
         folder = importer.rpartition("/")[0]
-        for each in (folder, ""):
+        for each in dict.fromkeys((folder, "")):
             path = posixpath.normpath(f"{each}/{name}" if each else name)
-            whole = self.root / path
-            is_inside = not path.startswith(("../", "/")) and not whole.is_symlink()
-            if is_inside and kind_of(path) is None and whole.is_file():
+            if not path.startswith(("../", "/")) and kind_of(path) is None and self._may_be_file(path):
                 return path
         return None
+
+    def _may_be_file(self, path: str) -> bool:
+        """Whether a path is that of a file or of a link, or nobody may look whether it is."""
+        try:
+            mode = os.lstat(self.root / path).st_mode
+        except (PermissionError, ValueError) as error:
+            return isinstance(error, PermissionError)
+        except OSError:  # it is not there, or is too long for a path
+            return False
+        return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
     def _texts_and_settings(self) -> Iterator[str]:
         for path in sorted(self.paths):

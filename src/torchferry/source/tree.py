@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from torchferry.core.abandoned import abandoned, is_ours
 from torchferry.core.errors import TorchferryError
-from torchferry.core.files import LARGEST_SETTINGS, open_regular, read_text
-from torchferry.core.messages import Message, say
+from torchferry.core.files import LARGEST_SETTINGS, read_head, read_text
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.staging import is_staging_name
 from torchferry.source.git import git, is_in_repository
 from torchferry.source.gitignore import Patterns, is_ignored, parse_gitignore
-from torchferry.source.kinds import HEADER_HEAD, SCRIPT_HEAD, Kind, is_bare_header, is_bare_script, kind_of, language_of
+from torchferry.source.kinds import HEADER_HEAD, SCRIPT_HEAD, Kind, is_bare_header, kind_of, language_of, script_kind
 
-_MOST_BARE = 500
-"""Files without a suffix that are asked whether they are scripts; so many others are data."""
+_MOST_BARE = 100_000
+"""Files without a suffix that are asked whether they are scripts, which takes half a second; further ones are said."""
+
+_MOST_UNASKED = 20
+"""Folders with files that were not asked of which each is said by itself; of more, the one around them."""
 
 NEVER_ENTERED = frozenset(
     {
@@ -101,6 +106,7 @@ class Listing(NamedTuple):
         left_alone: Folders with packages of others, which are never entered.
         others: Files of source in languages that it does not read.
         built: Folders that a build wrote, which are not entered unless they are named.
+        unasked: Folders with files without a suffix of which nobody knows whether they are scripts.
         idle: The user's patterns that left nothing out, as they were given.
     """
 
@@ -111,6 +117,7 @@ class Listing(NamedTuple):
     left_alone: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
+    unasked: tuple[Skipped, ...] = ()
     idle: tuple[str, ...] = ()
 
 
@@ -163,14 +170,14 @@ class _Walk:
                     self._file(path)
         else:
             self._walk(self.root, "")
-        self._add_bare()
+        unasked = self._add_bare()
         self.entries = sorted(set(self.entries))
-        left_out = (
+        ignored, excluded, left_alone, others, built = (
             tuple(sorted(set(names)))
             for names in (self.hidden, self.unwanted, self.left_alone, self.others, self.built)
         )
         idle = tuple(pattern for pattern in self.exclude if pattern not in self.effective)
-        return Listing(self.entries, self.skipped, *left_out)._replace(idle=idle)
+        return Listing(self.entries, self.skipped, ignored, excluded, left_alone, others, built, tuple(unasked), idle)
 
     def _walk(self, folder: str, prefix: str) -> None:
         """Enter a folder and those below it, in order; without recursion, since they can be nested deeply."""
@@ -236,19 +243,30 @@ class _Walk:
         elif language_of(path) and len(self.others) < MOST_OTHERS:
             self.others.append(path)
 
-    def _add_bare(self) -> None:
-        """Add the scripts without a suffix, and the C++ headers of a project that has other C++."""
+    def _add_bare(self) -> list[Skipped]:
+        """Add the scripts without a suffix, and the C++ headers of a project that has other C++.
+
+        Returns:
+            Where files were not asked: there are too many, of which those of folders with few are asked first.
+        """
         has_native = bool(self.only) or any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries)
-        for path in self.bare if has_native else self.bare[:_MOST_BARE]:
+        waiting, limit = self.bare, len(self.bare)
+        if limit > _MOST_BARE and not has_native:
+            sizes = Counter(map(_folder_of, self.bare))
+            waiting, limit = sorted(self.bare, key=lambda path: sizes[_folder_of(path)]), _MOST_BARE
+        unreadable = []
+        for path in waiting[:limit]:
             try:
-                with open_regular(os.path.join(self.root, path)) as file:
-                    head = file.read(HEADER_HEAD if has_native else SCRIPT_HEAD)
-            except OSError:
-                continue  # it is no file of a kind that is read
+                head = read_head(os.path.join(self.root, path), HEADER_HEAD if has_native else SCRIPT_HEAD)
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):  # else it is no file, or is gone
+                    unreadable.append(path)
+                continue
             if has_native and is_bare_header(path, head):
                 self.entries.append(Entry(path, Kind.CPP))
-            elif is_bare_script(head):
-                self.entries.append(Entry(path, Kind.SHELL))
+            elif (kind := script_kind(head)) is not None:
+                self.entries.append(Entry(path, kind))
+        return [*_unreadable(unreadable), *_beyond(waiting[limit:])]
 
     def _link(self, full: str, path: str) -> None:
         """A link is not followed: what it points to is found by itself, or lies outside the root."""
@@ -296,6 +314,38 @@ class _Walk:
             path = f"{prefix}/.gitignore" if prefix else ".gitignore"
             self.skipped.append(Skipped(path, say("cannot be read: {error}", error=error.strerror)))
             return []
+
+
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _unreadable(paths: Sequence[str]) -> Iterator[Skipped]:
+    for place, count in _by_folder(paths):
+        reason = say_plural(
+            "{count} file without a suffix cannot be read; it may be a script",
+            "{count} files without a suffix cannot be read; they may be scripts",
+            count=count,
+        )
+        yield Skipped(place, reason)
+
+
+def _beyond(paths: Sequence[str]) -> Iterator[Skipped]:
+    for place, count in _by_folder(paths):
+        reason = say_plural(
+            "too many files without a suffix: {count} was not looked into; it may be a script",
+            "too many files without a suffix: {count} were not looked into; they may be scripts",
+            count=count,
+        )
+        yield Skipped(place, reason)
+
+
+def _by_folder(paths: Sequence[str]) -> list[tuple[str, int]]:
+    """Return how many of some files each folder holds; of very many folders, the one around them."""
+    counts = Counter(map(_folder_of, paths))
+    if len(counts) > _MOST_UNASKED:
+        return [(("" if "" in counts else os.path.commonpath(counts)) or ".", len(paths))]
+    return [(folder or ".", count) for folder, count in sorted(counts.items())]
 
 
 def fitting_patterns(path: str, patterns: Iterable[str]) -> list[str]:

@@ -6,7 +6,9 @@ parameter, an attribute, a part of torch whose name is made while the program ru
 where such an expression reads like a name of `torch.cuda`, it is reported, and no verdict says that all is ready before
 somebody has looked. So are names that torch alone has (`DataParallel`, `autocast`) from a module that was not read, and
 a method whose name speaks of CUDA (`engine.cuda_context()`) which nothing in the project defines, and a file that the
-program names, in a form that is not read here, such as a table, and that holds a CUDA device.
+program names, in a form that is not read here, such as a table, and that holds a CUDA device. Such a file is searched
+to its end; one that cannot be searched, since it may not be read, is a link that leaves the project or has more than a
+gigabyte, may hold one, and is reported too.
 
 Import torch by its name in the file, or write what the target has; a comment `# torchferry: ignore[CUD113] reason` says
 that the place is right as it is.
@@ -30,7 +32,7 @@ from torchferry.backends import cuda
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.config.unread_files import ENDINGS, unread_files_with_device
+from torchferry.rules.config.unread_files import ENDINGS, NamedFile, unread_files_with_device
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import STEMS, speaks_of_cuda
@@ -91,11 +93,8 @@ class UnresolvedName(Rule):
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
         """Yield a finding for each file that is not read, and each method of CUDA by its name that nothing defines."""
-        for literal, path in unread_files_with_device(context):
-            message = say(
-                "`{file}` holds a device that the program may read, in a form that is not read here", file=path
-            )
-            yield self.finding(context, context.file.literal_span(literal), message, Grade.MANUAL)
+        for named in unread_files_with_device(context):
+            yield self.finding(context, context.file.literal_span(named.literal), _of_file(named), Grade.MANUAL)
         if context.project is None:
             return
         reported = sorted(context.source.span(finding.location) for finding in findings)
@@ -201,6 +200,13 @@ class UnresolvedName(Rule):
     @staticmethod
     def _unresolved(text: str, name: str) -> Message:
         return say("`{text}` is not resolved; if it is `{name}`, import torch here by its name", text=text, name=name)
+
+
+def _of_file(named: NamedFile) -> Message:
+    path, reason = named.path, named.why_unread
+    if reason is not None:
+        return say("`{file}` was not read ({reason}); it may name a CUDA device", file=path, reason=reason)
+    return say("`{file}` holds a device that the program may read, in a form that is not read here", file=path)
 
 
 def _is_unread(context: PythonContext, origin: str) -> bool:
