@@ -522,3 +522,24 @@ def test_a_module_of_python_that_is_imported_by_its_name_is_no_lack(tmp_path: Pa
         "train.py": "import importlib\nimport torch\nimportlib.import_module('plain._C').draw()\n",
     }
     assert needs(judged(tmp_path, files)["train.py"], "_C") == "NEVER"
+
+
+@pytest.mark.parametrize(
+    ("cell", "verdict", "unresolved"),
+    [
+        ("importlib.import_module(sys.argv[1]).Net()", Verdict.READY, 1),
+        ("kind = 'big'\nimportlib.import_module(f'nets.{kind}').Net()", Verdict.BLOCKED, 0),
+        ("importlib.import_module('nets.small').Net()", Verdict.READY, 0),
+        ("for kind in ('small', 'big'):\n    importlib.import_module('nets.' + kind).Net()", Verdict.BLOCKED, 0),
+        ("[importlib.import_module(name) for name in open('names.txt')]", Verdict.READY, 1),
+        (
+            "import importlib.metadata as m\n[e.load()() for e in m.entry_points(group='lab.nets')]",
+            Verdict.READY,
+            1,
+        ),
+    ],
+)
+def test_a_notebook_that_computes_what_it_imports(cell: str, verdict: Verdict, unresolved: int, tmp_path: Path) -> None:
+    nets = {"nets/big.py": "import cupy\nclass Net: pass\n", "nets/small.py": "class Net: pass\n"}
+    (program,) = judged(tmp_path, {**nets, "a.ipynb": notebook("import importlib, sys, torch", cell)}).values()
+    assert (program.verdict, len(program.unresolved)) == (verdict, unresolved)

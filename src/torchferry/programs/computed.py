@@ -75,16 +75,22 @@ LOCATORS: dict[str, frozenset[str]] = {
 """Functions that import the module of an object which is named with it: `locate("nets.unet.UNet")`."""
 
 
+Parsed = Callable[[str], "tuple[PythonFile, Names] | None"]
+"""Returns a file, parsed, or None when it cannot be read."""
+
+
 class ComputedNames:
     """Reads the calls that import by a computed name.
 
     Args:
         project: The project's Python files.
         text: Returns the text of one of them.
+        parsed: Returns a file or a notebook, parsed.
     """
 
-    def __init__(self, project: Project, text: Callable[[str], str]) -> None:
+    def __init__(self, project: Project, text: Callable[[str], str], parsed: Parsed) -> None:
         self._project = project
+        self._parsed_file = parsed
         self._text = text
         self._steps = 0
         self._parsed = 0
@@ -93,8 +99,8 @@ class ComputedNames:
         self._passed: dict[tuple[str, str, int], tuple[str, ...]] = {}
 
     def of(self, path: str) -> Iterator[Computed]:
-        """Yield what the calls of a file import."""
-        loaded = self._project.file(path)
+        """Yield what the calls of a file or a notebook import."""
+        loaded = self._parsed_file(path)
         if loaded is None:
             return
         file, names = loaded

@@ -147,7 +147,7 @@ class _Judge:
         names = {path: noted.names for path, noted in self.noted.items() if noted.names is not None}
         self.sources = Sources(project, notebooks, texts, names)
         self.settings = [item.path for item in self.examined if item.kind in SETTINGS and not ASIDE.search(item.path)]
-        self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings))
+        self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings), self.sources.file)
         said = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
         self.uses = Uses(self.sources, self.modules, said)
         self.leads = Leads(self.sources, self.modules, self.uses)

@@ -16,7 +16,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import untouched
-from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames
+from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames, Parsed
 from torchferry.programs.declared_points import Packaging
 from torchferry.programs.instantiated import (
     LIBRARIES,
@@ -117,10 +117,18 @@ class Modules:
         project: The project's Python files.
         outlines: What each of its files and notebooks imports.
         settings: Its settings files, which may name classes.
+        parsed: Returns a file or a notebook, parsed; without it notebooks are not looked into.
     """
 
-    def __init__(self, project: Project, outlines: Iterable[Outline], settings: SettingsFiles | None = None) -> None:
+    def __init__(
+        self,
+        project: Project,
+        outlines: Iterable[Outline],
+        settings: SettingsFiles | None = None,
+        parsed: Parsed | None = None,
+    ) -> None:
         self.project = project
+        self._parsed = parsed if parsed is not None else project.file
         self.settings = settings if settings is not None else SettingsFiles(project.root)
         self.edges: dict[str, list[Edge]] = {}
         self.importers: dict[str, list[Edge]] = {}
@@ -136,7 +144,7 @@ class Modules:
         self._loaders: dict[str, list[Edge]] = {}
         self._builders: dict[str, list[Edge]] = {}
         self._registering: tuple[str, ...] | None = None
-        self._computed = ComputedNames(project, self._text)
+        self._computed = ComputedNames(project, self._text, self._parsed)
         self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
         self._folder_names = {part for path in project.paths for part in path.split("/")[:-1]}
@@ -346,7 +354,7 @@ class Modules:
 
     def _load_plugins(self, path: str) -> None:
         """Add the modules that a file loads by entry points of the project, and remember what else it may load."""
-        loaded = self.project.file(path)
+        loaded = self._parsed(path)
         for asked in self.asked_plugins(*loaded) if loaded is not None else ():
             line, text = asked.node.lineno, " ".join(loaded[0].text(asked.node).split())[:80]  # type: ignore[index]
             chosen = not asked.is_sure(self.plugins)
@@ -432,6 +440,9 @@ class Modules:
 
     def _text(self, path: str) -> str:
         source = self.project.text(path)
+        if source is None and path.endswith(".ipynb"):
+            loaded = self._parsed(path)
+            source = loaded[0].source if loaded is not None else None
         return source.text if source is not None else ""
 
     def _follow_configuration(self, path: str) -> None:
