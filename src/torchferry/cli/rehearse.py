@@ -10,6 +10,7 @@ import click
 
 from torchferry.backends.operators import load_operators
 from torchferry.backends.registry import built_in
+from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
@@ -25,7 +26,9 @@ from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
 
-@click.command("rehearse", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "rehearse", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")
@@ -109,6 +112,8 @@ def command(
     if summary_file is not None:
         write(document(rehearsal, aggregate, code, list(command), found_by), summary_file)
     nothing = not aggregate.on_device or not aggregate.used
-    if code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
+    if aggregate.could_not_begin:
+        code = exitcodes.without_work(code)
+    elif code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
         code = exitcodes.FINDINGS
     sys.exit(code)

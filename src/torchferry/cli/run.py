@@ -12,6 +12,7 @@ from torchferry.backends import cuda
 from torchferry.backends.diagnostics import LEVELS
 from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
+from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import complete_target
 from torchferry.cli.help_text import help_text
 from torchferry.cli.writing import writable
@@ -20,7 +21,9 @@ from torchferry.core.messages import say
 from torchferry.shim.launcher import run
 
 
-@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "run", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "-t",
     "--target",
