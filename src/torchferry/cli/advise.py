@@ -20,7 +20,8 @@ from torchferry.cli.profile_options import lang_option, open_shown
 from torchferry.cli.settings import settle
 from torchferry.cli.writing import file_option, write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.coded_errors import NoSourcesError
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 from torchferry.rules.analysis import analyse
 from torchferry.rules.attention.attention_package import AttentionPackage
@@ -83,12 +84,12 @@ def command(
     with progress(len(request.listing.entries)) as advance:
         analysis = analyse(request, advance)
     if analysis.project is None or not analysis.project.paths:
-        raise UsageError(say("{path} has no Python file", path=setting.root))
+        raise NoSourcesError(say("{path} has no Python file", path=setting.root))
     code = TrainingCode(
         analysis.project, [item.outline for item in analysis.examined if item.outline is not None], choices.only
     )
     if choices.only and not code.named:
-        raise UsageError(say("{path} has no Python file", path=", ".join(map(str, paths))))
+        raise NoSourcesError(say("{path} has no Python file", path=", ".join(map(str, paths))))
     measured = None
     if trace is not None:
         measured = MeasuredRun(open_shown(trace))
