@@ -40,7 +40,7 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     """
     lang = lang or language()
     is_known = False
-    chosen = [Target.named(text) for text in targets or registry.names()]
+    chosen = [Target.requested(text) for text in targets or registry.names()]
     for target in chosen:
         rows = _rows(name, target)
         is_known = is_known or any(row.status != "unknown" or row.source for row in rows)

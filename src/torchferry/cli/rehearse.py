@@ -9,13 +9,11 @@ from pathlib import Path
 import click
 
 from torchferry.backends.operators import load_operators
-from torchferry.backends.registry import built_in
 from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
+from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
-from torchferry.core.config import load
-from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
@@ -87,12 +85,7 @@ def command(
     torchferry rehearse -t NAME --devices 2 -- torchrun --nproc_per_node 2 train.py
     """
     lang = lang or language()
-    wanted = target or load(Path()).target
-    if not wanted:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
+    wanted = str(named_target(target, Path()))
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
     print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
     backend = rehearsal.resolved().backend
