@@ -36,6 +36,8 @@ COMMANDS = {
     "ops trace -- python train.py": EXAMINED,
     "ops trace -t npu -- python train.py": EXAMINED,
     "ops report -t npu --model train.py:build": NEEDED.replace("{command}", "torchferry ops"),
+    "ops predict train.py:build": NEEDED.replace("{command}", "torchferry ops"),
+    "ops request -t npu --model train.py:build": NEEDED.replace("{command}", "torchferry ops"),
     "ops dump -t npu": NEEDED.replace("{command}", "torchferry ops"),
     "ops new tril -t musa": NEEDED.replace("{command}", "torchferry ops new"),
     "ops codegen functions.yaml --namespace at::x --dry-run": NEEDED.replace("{command}", "torchferry ops codegen"),

@@ -52,10 +52,11 @@ _COMMANDS = {
 """Names and one-line descriptions, so that `--help` need not import the commands."""
 
 _EXIT_CODES = {
-    "0": "nothing found, or everything found was fixed",
-    "1": "something remains to be done, or would change with --check",
-    "2": "wrong use, or an internal error",
-    "125": "an internal error of a command that passes on the exit code of a program",
+    "0": "nothing found, or nothing left to do",
+    "1": "something was found, is left to do or would change; nobody knows; or a gate is not met",
+    "2": "wrong use, work that could not be done, or an internal error",
+    "N": "of a command that runs a program which fails: the code of the program",
+    "125": "an internal error of a command that runs a program",
     "130": "interrupted",
 }
 
