@@ -339,9 +339,10 @@ def exit_codes(lang: str) -> Iterator[str]:
     yield f"## {words['title']}\n\n{words['begin'].strip()}\n"
     yield f"| {' | '.join(words['heads'])} |\n|---|---|---|"
     for cause in table["cause"]:
-        commands = ", ".join(f"`{entry}`" for entry in cause.get("in", ())) or words["all"]
+        commands = words["comma"].join(f"`{entry}`" for entry in cause.get("in", ())) or words["all"]
         yield f"| {cause['code']} | {cause[lang]} | {commands} |"
-    yield f"\n{words['plain']} {', '.join(f'`{entry}`' for entry in table['plain'])}"
+    plain = words["comma"].join(f"`{entry}`" for entry in table["plain"])
+    yield f"\n{words['plain']}{plain}"
     yield f"\n{words['exceptions']}\n"
     yield from (f"- {exception[lang]}" for exception in table["exception"])
 

@@ -85,6 +85,7 @@ KERNEL = "#include <cuda_runtime.h>\n__global__ void k(float *p) { p[0] = 1; }\n
 FILES: dict[str, str | bytes] = {
     "safe/train.py": "import torch\nx = torch.zeros(1).cuda()\n",
     "done/train.py": "import torch\nprint(torch.zeros(1))\n",
+    "failing/train.py": "import sys\nimport torch\nprint(torch.zeros(1))\nsys.exit(3)\n",
     "hand/train.py": ADVISABLE + "x = torch.zeros(1).cuda()\n",
     "bad/train.py": b'x = "\xff\xfe"\ntorch.cuda.is_available()\n',
     "kernel/a.cu": KERNEL,
@@ -173,7 +174,7 @@ CASES = {
     ("gate", "accept metric"): "accept metric reference.log -m loss --at-most 0.1",
     ("gate", "accept metric: absent"): "accept metric reference.log -m mIoU --at-least 80",
     ("gate", "rehearse --strict"): f"rehearse -t npu --strict -- {PYTHON} train.py",
-    ("gate", "scan --rehearse"): f"scan done -t npu --rehearse '{PYTHON} train.py --fails'",
+    ("gate", "scan --rehearse"): f"scan failing -t npu --rehearse '{PYTHON} train.py'",
     ("gate", "migrate --rehearse"): f"migrate done -t npu --rehearse '{PYTHON} plain.py'",
     ("gate", "nan"): f"nan -- {PYTHON} nan.py",
     ("gate", "ops report"): "ops report -t npu --model model.py:lacking",

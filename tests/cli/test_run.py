@@ -315,11 +315,6 @@ def test_wrong_use(arguments: list[str], settings: dict[str, str], message: str,
     assert message in done.stderr
 
 
-def test_the_commands_exit_code_is_kept(tmp_path: Path) -> None:
-    done = torchferry("run", "-t", "cuda", "--", "python", "-c", "raise SystemExit(7)", cwd=tmp_path)
-    assert done.returncode == 7
-
-
 def test_the_report_has_the_lines_that_went_through(tmp_path: Path) -> None:
     path = program(tmp_path, TRAIN)
     done = rehearsed("npu", "python", path, cwd=tmp_path, options=("--report", "seen.json"))

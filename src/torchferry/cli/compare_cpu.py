@@ -88,7 +88,7 @@ def command(
     The first call of each operator, shape and dtype is compared, then a sample within the budget. A float16 result is
     judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16.
     A call that was not compared is untested, with the reason, and never passes. Ends with 1 when an operator fails,
-    and with 2 when nothing was compared.
+    and with 2 when nothing was compared, unless COMMAND itself fails.
 
     \b
     torchferry compare -- python train.py

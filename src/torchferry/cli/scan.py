@@ -159,9 +159,7 @@ def command(
     runs_seen = [item.settled for item in report.programs if item.settled is not None]
     if report.failures or any(run.seen.could_not_begin for run in runs_seen):
         sys.exit(exitcodes.ERROR)
-    is_wrong = any(
-        run.fault is not None or run.seen.ending is Ending.NOTHING or not run.seen.on_card for run in runs_seen
-    )
+    is_wrong = any(run.fault is not None or run.seen.ending is Ending.NOTHING for run in runs_seen)
     is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE) or (
         choices.only and report.verdict is not ProjectVerdict.READY
     )
