@@ -166,6 +166,7 @@ CASES = {
     ("unknown", "port: unread"): "port wide -t musa",
     ("unknown", "port --diff"): "port empty -t musa --diff",
     ("unknown", "advise"): "advise empty -t npu",
+    ("unknown", "advise --check: unread"): "advise bad -t npu --check",
     ("difference", "compare diff"): "compare diff there here",
     ("difference", "compare curves"): "compare curves reference.log other.log",
     ("difference", "doctor diff"): "doctor diff machine.json another.json",

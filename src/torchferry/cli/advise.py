@@ -109,7 +109,7 @@ def command(
     write(text, output_file)
     for failure in analysis.failures:
         raise TorchferryError(say("{path}: internal error", path=failure.path))
-    sys.exit(exitcodes.FINDINGS if check and counsel.advice else exitcodes.CLEAN)
+    sys.exit(exitcodes.FINDINGS if check and (counsel.advice or code.unread) else exitcodes.CLEAN)
 
 
 def _says_what_does_not_come_along(rule: Rule) -> bool:

@@ -164,16 +164,17 @@ def command(
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
     is_empty = not any(file.is_source or file.builds for file in ported.files)
-    if is_empty:
+    if is_empty and not ported.unread:
         print_notice(say("{path} has no C++ file", path=path).render(lang))
     writes = differences(ported, planned.neighbours)
     failed = any(each.state is not GateState.PASSED for each in ported.gates)
-    is_work_left = failed or ported.by_hand or is_empty
+    is_work_left = failed or ported.by_hand or ported.unread or is_empty
     if diff:
         from torchferry.migration.patch import patch
 
         print_data(patch(writes))
-        print_notice(summary(ported).render(lang))
+        unread = (f"{skipped}: {reason.render(lang)}" for skipped, reason in ported.skipped if skipped in ported.unread)
+        print_notice(summary(ported).render(lang), *unread)
         sys.exit(exitcodes.FINDINGS if writes or is_work_left else exitcodes.CLEAN)
     written = "" if check else _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands
