@@ -25,11 +25,13 @@ from torchferry.cli import cli, speaking
 from torchferry.cli.backend import specification
 from torchferry.cli.chinese_help import click_in_chinese
 from torchferry.core.messages import Bilingual
+from torchferry.core.toml import loads
 from torchferry.report.pages import page
 from torchferry.rules.file.problems import FileProblem
 from torchferry.rules.registry import family_name, family_title, rules
 
 ROOT = Path(__file__).parent.parent
+EXIT_CODES = ROOT / "tools" / "exit_codes.toml"
 sys.path.insert(0, str(ROOT))
 
 # the examples of the pages are cases of the tests
@@ -328,10 +330,26 @@ def _value(value: object, lang: str) -> str:
 def commands(lang: str) -> Iterator[str]:
     """Yield the command reference: what each command says of itself."""
     words = heads(lang)
-    yield f"# {words['commands']}\n\n{words['made']}\n\n{words['progress']}"
+    yield f"# {words['commands']}\n\n{words['made']}\n\n{words['progress']}\n"
+    yield from exit_codes(lang)
     with _environment(TORCHFERRY_LANG=lang), click_in_chinese() if lang == "zh" else nullcontext():
         for name, shown in _helps(speaking(cli), None, "torchferry"):
             yield f"\n## {name}\n\n```text\n{shown.rstrip()}\n```"
+
+
+def exit_codes(lang: str) -> Iterator[str]:
+    """Yield the table of exit codes."""
+    table = loads(EXIT_CODES.read_text(encoding="utf-8"))
+    words = table["words"][lang]
+    yield f"## {words['title']}\n\n{words['begin'].strip()}\n"
+    yield f"| {' | '.join(words['heads'])} |\n|---|---|---|"
+    for cause in table["cause"]:
+        commands = words["comma"].join(f"`{entry}`" for entry in cause.get("in", ())) or words["all"]
+        yield f"| {cause['code']} | {cause[lang]} | {commands} |"
+    plain = words["comma"].join(f"`{entry}`" for entry in table["plain"])
+    yield f"\n{words['plain']}{plain}"
+    yield f"\n{words['exceptions']}\n"
+    yield from (f"- {exception[lang]}" for exception in table["exception"])
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def first_of_compare(base: Path, planted: Path, *, force: bool) -> str:
     """Return the first thing that `profile compare` says: why it refuses, else the first cause, else the verdict."""
     words = ["profile", "compare", str(base / "trace"), str(planted / "trace"), "-f", "json"]
     done = torchferry(*words, *(["--force"] if force else []), folder=planted)
-    if done.returncode == 1:
+    if done.returncode == 2:
         return done.stderr.splitlines()[0]
     document = json.loads(done.stdout)
     return str(document["causes"][0]) if document["causes"] else "nothing"

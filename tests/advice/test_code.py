@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.advice.programs import CLEAN, WORSE, worse
 from torchferry.cli import cli
-from torchferry.core.errors import UsageError
+from torchferry.core.coded_errors import NoSourcesError
 
 TARGETS = ("npu", "musa", "gcu")
 
@@ -111,11 +111,11 @@ def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
     notebook = tmp_path / "notes.ipynb"
     notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', encoding="utf-8")
     assert "1 notebook was not looked at" in run("-t", "npu", tmp_path).output
-    assert isinstance(run("-t", "npu", notebook).exception, UsageError)
+    assert isinstance(run("-t", "npu", notebook).exception, NoSourcesError)
     empty = tmp_path / "empty"
     empty.mkdir()
     refused = run("-t", "npu", empty)
-    assert isinstance(refused.exception, UsageError)
+    assert isinstance(refused.exception, NoSourcesError)
     assert "has no Python file" in str(refused.exception.message)
 
 

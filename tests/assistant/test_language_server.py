@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Coroutine
@@ -21,9 +23,10 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
-from tests.cli.process import torchferry
+from tests.cli.process import interruptible, torchferry
 from tests.processes import HANGS
 from torchferry.assistant import language_server
+from torchferry.core import exitcodes
 
 pytestmark = pytest.mark.pure
 
@@ -283,3 +286,18 @@ def test_an_editor_without_a_screen(tmp_path: Path) -> None:
     assert "became: torch.npu.synchronize()" in printed
     torchferry("migrate", reference, "-t", "npu")
     assert (project / "train.py").read_text() == (reference / "train.py").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_while_the_editor_stays(number: signal.Signals) -> None:
+    command = interruptible([sys.executable, "-m", "torchferry", "lsp"])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        parameters: dict[str, Any] = {"capabilities": {}, "processId": None, "rootUri": None}
+        given = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}).encode()
+        server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(given), given))
+        server.stdin.flush()
+        assert server.stdout.readline().startswith(b"Content-Length")
+        server.send_signal(number)
+        assert server.wait(HANGS) == exitcodes.INTERRUPTED

@@ -290,6 +290,49 @@ def test_what_is_known_can_be_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("cv2", 0, "npu          opencv-python  same"),
+        ("PIL.Image", 0, "npu          pillow  same"),
+        ("Flash_Attn", 0, "npu          flash-attn  equivalent"),
+        ("xformers.ops", 0, "npu          xformers  missing"),
+        ("cupy-cuda12x", 0, "npu          cupy  missing"),
+        ("nvidia-cublas-cu12", 0, "belongs to torch's CUDA build"),
+        ("torch.cuda", 0, "npu          torch.cuda  renamed -> torch.npu"),
+        ("flash-atn", 1, "names that are alike: flash-attn,"),
+        ("opencv-pyhton", 1, "names that are alike: opencv-python\n"),
+        ("sklern", 1, "names that are alike: sklearn"),
+        ("pil", 1, "names that are alike: PIL\n"),
+        ("torch.cuda.is_avaliable", 1, "names that are alike: torch.cuda.is_available,"),
+        ("torch.npu.set_aoee", 1, "names that are alike: torch.npu.set_aoe,"),
+        ("CUDA_VISIBEL_DEVICES", 1, "names that are alike: CUDA_VISIBLE_DEVICES,"),
+    ],
+)
+def test_names_are_known_as_they_are_written_and_nearly_so(name: str, code: int, said: str) -> None:
+    done = torchferry("api", name, "-t", "npu")
+    assert said in done.stdout + done.stderr
+    assert done.returncode == code
+
+
+def test_a_version_is_one_target_in_all_that_is_printed(project: Path) -> None:
+    (project / "kernel.cu").write_text("__global__ void k(float *p) { p[0] = 1; }\nvoid f() { cudaFree(0); }\n")
+    (project / "train.py").write_text("import torch\nimport flash_attn\nprint(torch.ones(1).cuda())\n")
+    printed = ""
+    for words in ("scan .", "scan . --plan", "show flash-attn .", "migrate . --check", "port . --check"):
+        done = torchferry(*words.split(), "-t", "npu@2.9", cwd=project)
+        assert done.returncode in (0, 1), done.stderr
+        printed += done.stdout
+    asked = re.findall(r"torchferry [a-z]+(?: [\w./-]+)* (?:-t|--target) (\S+?)`?(?=\s|$)", printed)
+    assert len(asked) > 10
+    assert set(asked) == {"npu@2.9.0"}
+    assert "were not read" not in printed
+    (project / "torchferry.toml").write_text('target = "npu@2.9"\n')
+    assert "for npu@2.9.0" in torchferry("scan", ".", cwd=project).stdout
+    assert torchferry("migrate", ".", "-t", "npu@v2.9.0", cwd=project).returncode == 1
+    assert torchferry("migrate", ".", cwd=project).returncode == 1, "it is migrated to the same target"
+
+
+@pytest.mark.parametrize(
     ("name", "version", "answer"),
     [
         ("torch_musa.utils.simple_porting", "2.0.0", "same"),
@@ -339,7 +382,7 @@ def test_notebooks_beside_the_originals_import_the_new_modules(tmp_path: Path) -
 def test_the_command_reference_has_every_command(lang: str) -> None:
     text = (Path(__file__).parents[2] / "docs" / lang / "commands.md").read_text(encoding="utf-8")
     context = click.Context(cli)
-    wanted = ["torchferry"]
+    wanted = ["Exit codes" if lang == "en" else "退出码", "torchferry"]
     for name in cli.list_commands(context):
         found = cli.get_command(context, name)
         wanted.append(f"torchferry {name}")

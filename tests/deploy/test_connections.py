@@ -70,7 +70,7 @@ def test_a_file_is_sent_over_another_host_and_a_changed_key_is_refused(flow: Flo
     shown = other.with_suffix(".pub").read_text(encoding="utf-8").rpartition(" ")[0]
     known.write_text("".join(f"{name} {shown}\n" for name in names), encoding="utf-8")
     status, text = own("run")
-    assert status == 1
+    assert status == 2
     assert "the host shows another key than it did before" in text, text
 
 
@@ -79,7 +79,7 @@ def test_the_passphrase_of_a_key_is_not_waited_for(flow: Flow, tmp_path: Path) -
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "phrase", "-f", key], check=True)
     arguments = "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o IdentitiesOnly=yes"
     status, text = inventory(flow, tmp_path, key, arguments)("check")
-    assert status == 1
+    assert status == 2
     assert "refused this account" in text, text
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
+from torchferry.cli import cli
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.kernels import port
+from torchferry.core.files import read_with_mode
+from torchferry.kernels import port, ported_tree
 from torchferry.kernels.output import write_beside
 from torchferry.kernels.ported_tree import port_tree
 from torchferry.kernels.porting import port_text
@@ -354,3 +358,21 @@ def test_simple_porting_with_rules_of_a_folder_alone(tree: Path, tmp_path: Path)
     assert '#include "ops/helper.muh"' in text
     assert (tree.with_name("csrc_musa") / "ops" / "helper.muh").is_file()
     assert "cudaStream_t stream = at::cuda::getCurrentCUDAStream();" in text
+
+
+def test_what_cannot_be_read_is_named_and_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a.cu", "b.cu"):
+        (tmp_path / name).write_text("void f() { cudaFree(0); }\n")
+
+    def read(path: str) -> tuple[bytes, int]:
+        if path.endswith("b.cu"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read_with_mode(path)
+
+    monkeypatch.setattr(ported_tree, "read_with_mode", read)
+    for way in ("--check", "--diff", "--out"):
+        done = CliRunner().invoke(
+            cli, ["port", str(tmp_path), "-t", "musa", way, *[str(tmp_path / "out")] * (way == "--out")]
+        )
+        assert done.exit_code == 1
+        assert "b.cu: cannot be read: Permission denied" in done.output

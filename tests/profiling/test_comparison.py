@@ -145,7 +145,7 @@ def test_what_is_not_comparable_is_refused(other: dict[str, Any], reason: str, t
     base = written(tmp_path / "base.json", kineto(two_steps()))
     target = written(tmp_path / "target.json", other)
     refused = run("compare", base, target)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert reason in refused.stderr
     assert not refused.stdout
     forced = run("compare", base, target, "--force")

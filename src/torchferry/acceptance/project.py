@@ -31,7 +31,7 @@ _MOST_NAMED = 5
 def environment(situation: Situation) -> list[Gate]:
     """Ask the doctor, on a rehearsal inside of it: what needs a card is skipped there, and says so."""
     judge = GateMaker("environment")
-    report = _own(situation, "doctor", "-t", situation.target.name, inside=True)
+    report = _own(situation, "doctor", "-t", str(situation.target), inside=True)
     counts = report["counts"]
     measured = say(
         "checks of the doctor: {ok} ok, {failures} failed, {warnings} warned, {unknown} unknown, {skipped} skipped",
@@ -44,7 +44,7 @@ def environment(situation: Situation) -> list[Gate]:
     failed = [result["check"] for result in report["results"] if result["status"] == "failure"]
     reason = say(
         "`torchferry doctor -t {target}` names the command that fixes each: {checks}",
-        target=situation.target.name,
+        target=situation.target,
         checks=", ".join(failed[:_MOST_NAMED]),
     )
     return [judge.held(report["ok"], "", measured, say("no check of the doctor fails"), reason)]
@@ -89,7 +89,7 @@ def migration(situation: Situation) -> list[Gate]:
             say(
                 "such as {places}; `torchferry scan . -t {target}` lists them",
                 places=", ".join(places[:_MOST_NAMED]),
-                target=situation.target.name,
+                target=situation.target,
             ),
             float(len(left)),
             0.0,

@@ -106,7 +106,7 @@ class TrainingCode:
 
     Attributes:
         project: The project's files.
-        unread: Files that may hold a step and could not be parsed.
+        unread: Files that may hold a step and could not be read or parsed.
         steps: The steps.
     """
 
@@ -131,6 +131,8 @@ class TrainingCode:
     def _steps_and_callers(self, paths: Sequence[str]) -> Iterator[TrainingStep]:
         for path in paths:
             source = self.project.text(path)
+            if source is None:
+                self.unread.append(path)
             if source is None or not any(f"{word}(" in source.text for word in _BACKWARD):
                 continue
             if ASIDE.search(path) and path not in self.named:

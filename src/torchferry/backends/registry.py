@@ -91,11 +91,18 @@ def choose(text: str) -> TargetChoice:
         except InvalidVersion:
             raise UsageError(
                 say("`{version}` in target `{text}` is not a version", version=version, text=text),
-                say("write the plugin's version, such as {example}", example=f"{backend.NAME}@2.9.0"),
+                say("write the plugin's version, such as {example}", example=f"{backend.NAME}@{_example(backend)}"),
             ) from None
     elif "@" in text:
         raise UsageError(say("target `{text}` has no version after `@`", text=text))
     return TargetChoice(backend, version)
+
+
+def _example(backend: type[Backend]) -> str:
+    """Return a version for an error."""
+    from torchferry.backends.plugin_versions import known_versions  # imported late: most targets are named right
+
+    return next(reversed(known_versions(backend)), "2.9.0")
 
 
 def _is_built_in(name: str) -> bool:

@@ -11,8 +11,9 @@ from typing import Any
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.cuda import Package
+from torchferry.backends.plugin_versions import is_known, known_version, plugin_rows
 from torchferry.backends.registry import choose
-from torchferry.backends.tables import REWRITTEN, Row, normalised, reached
+from torchferry.backends.tables import REWRITTEN, Row, reached
 from torchferry.backends.unknown import UNKNOWN, Unknown
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
@@ -57,13 +58,23 @@ class Target:
 
     @classmethod
     def named(cls, text: str) -> Target:
-        """Return the target for `NAME` or `NAME@VERSION`.
+        """Return the target for `NAME` or `NAME@VERSION`, as a record or a report has it.
 
         Raises:
             UsageError: as `registry.choose` does.
         """
         choice = choose(text)
         return cls(choice.backend, choice.version)
+
+    @classmethod
+    def requested(cls, text: str) -> Target:
+        """Return the target for `NAME` or `NAME@VERSION`, as a user asks for it: its version as the tables spell it.
+
+        Raises:
+            UsageError: as `registry.choose` and `known_version` do.
+        """
+        named = cls.named(text)
+        return cls(named.backend, known_version(named.backend, named.version)) if named.version else named
 
     def for_torch(self, version: str) -> Target:
         """Return this target, at the plugin version that the vendor's table names for a torch.
@@ -94,8 +105,7 @@ class Target:
 
     def plugin_rows(self) -> list[Row]:
         """Return the rows of `versions.toml` that are about the plugin, not about what is installed beside it."""
-        name = normalised(self.backend.PLUGIN)
-        return [row for row in self.backend.table("versions") if normalised(row.use.partition("==")[0]) == name]
+        return plugin_rows(self.backend)
 
     def for_installed_torch(self) -> Target:
         """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""
@@ -140,7 +150,10 @@ class Target:
         return frozenset({name.partition(".")[0] for name in written} - {"", "torch"})
 
     def __str__(self) -> str:
-        return f"{self.name}@{self.version}" if self.version else self.name
+        """Return the target as a command takes it: of an installed plugin that no table knows, without its version."""
+        if not self.version or (self.installed is not None and not is_known(self.backend, self.version)):
+            return self.name
+        return f"{self.name}@{self.version}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Target, (self.backend, self.version), {"installed": self.installed}

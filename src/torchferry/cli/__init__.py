@@ -7,7 +7,7 @@ import gc
 import importlib
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -16,6 +16,7 @@ import click
 
 from torchferry import __version__
 from torchferry.core import exitcodes, internal_error, progress
+from torchferry.core.coded_errors import CodedError
 from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
@@ -50,14 +51,12 @@ _COMMANDS = {
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""
 
-_PASSING_ON = {("run",), ("rehearse",), ("nan",), ("compare", "cpu"), ("compare", "record"), ("profile", "record")}
-"""Commands that end with the exit code of the program that they run."""
-
 _EXIT_CODES = {
-    "0": "nothing found, or everything found was fixed",
-    "1": "something remains to be done, or would change with --check",
-    "2": "wrong use, or an internal error",
-    "125": "an internal error of a command that passes on the exit code of a program",
+    "0": "nothing found, or nothing left to do",
+    "1": "something was found, is left to do or would change; nobody knows; or a gate is not met",
+    "2": "wrong use, work that could not be done, or an internal error",
+    "N": "of a command that runs a program which fails: the code of the program",
+    "125": "an internal error of a command that runs a program",
     "130": "interrupted",
 }
 
@@ -89,6 +88,20 @@ class LazyGroup(click.Group):
         """Write the commands into the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.described.items()))
+
+
+class ProgramCommand(click.Command):
+    """A command that ends with the exit code of the program that it runs; an internal error has a code of its own."""
+
+    is_used = False
+    """Whether this process runs such a command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the command line."""
+        ProgramCommand.is_used = True
+        return super().make_context(info_name, args, parent, **extra)
 
 
 class _PastClick(BaseException):
@@ -180,7 +193,7 @@ def main() -> None:
         abandon_output()
         status = exitcodes.ERROR
     if internal_error.failed_in_thread():
-        status = exitcodes.ERROR
+        status = _internal_error()
     progress.removed()
     gc.freeze()  # or all that is left would be looked through once more at the end
     sys.exit(status)
@@ -216,7 +229,7 @@ def _status() -> Any:
         return exitcodes.ERROR
     except TorchferryError as error:
         print_error(error.lines())
-        return exitcodes.ERROR
+        return error.exit_code if isinstance(error, CodedError) else exitcodes.ERROR
     except _PastClick as carried:
         return _status_of(carried.error)
     except BaseException as error:
@@ -233,13 +246,13 @@ def _status_of(error: BaseException) -> int:
         if error.errno != errno.EPIPE:  # else the reader of our output has gone, which is no fault
             print_notice(f"torchferry: {say('cannot write the output: {error}', error=error.strerror).render()}")
         return exitcodes.ERROR
-    status = internal_error.report(error, sys.argv[1:])
-    return exitcodes.INTERNAL if _passes_on(sys.argv[1:]) else status
+    internal_error.report(error, sys.argv[1:])
+    return _internal_error()
 
 
-def _passes_on(arguments: Sequence[str]) -> bool:
-    """Whether a command ends with the exit code of the program that it runs."""
-    return tuple(arguments[:1]) in _PASSING_ON or tuple(arguments[:2]) in _PASSING_ON
+def _internal_error() -> int:
+    """Return the exit code for an error of torchferry's own."""
+    return exitcodes.INTERNAL if ProgramCommand.is_used else exitcodes.ERROR
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

@@ -12,13 +12,12 @@ from torchferry.acceptance.gates import STAGES, GateStatus
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.soak import forget, state_file
 from torchferry.acceptance.units import duration, typed, words
-from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
 from torchferry.cli.completion import target_option
+from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
-from torchferry.core.config import load
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, language, say
 from torchferry.core.terminal import print_notice, print_text, style
@@ -105,7 +104,7 @@ def command(
             say("there is no {path}", path=file), say("write one with `torchferry accept init`, and complete it")
         )
     accepted = acceptfile.read(file)
-    resolved, rehearsal = _target(target or load(file.absolute().parent).target, rehearse, card, devices, plugin, fault)
+    resolved, rehearsal = _target(named_target(target, file.absolute().parent), rehearse, card, devices, plugin, fault)
     if baseline and (rehearse or soak or set(only) - set(_OF_BASELINE)):
         raise UsageError(
             say(
@@ -146,18 +145,13 @@ def command(
 
 
 def _target(
-    wanted: str, rehearse: bool, card: str, devices: int | None, plugin: str, faults: tuple[str, ...]
+    wanted: Target, rehearse: bool, card: str, devices: int | None, plugin: str, faults: tuple[str, ...]
 ) -> tuple[Target, Rehearsal | None]:
-    if not wanted:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
     if not rehearse:
         if card or devices is not None or plugin != UNSAID or faults:
             raise UsageError(say("--card, --devices, --plugin and --fault belong to --rehearse"))
-        return Target.named(wanted), None
-    rehearsal = prepare(wanted, card, devices or 0, None, faults, plugin)
+        return wanted, None
+    rehearsal = prepare(str(wanted), card, devices or 0, None, faults, plugin)
     return rehearsal.resolved(), rehearsal
 
 

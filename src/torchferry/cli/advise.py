@@ -19,7 +19,8 @@ from torchferry.cli.profile_options import lang_option
 from torchferry.cli.settings import settle
 from torchferry.cli.writing import file_option, write
 from torchferry.core import env, exitcodes
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.coded_errors import NoSourcesError
+from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import language, say
 from torchferry.core.progress import doing
 from torchferry.profiling.comparison import open_run
@@ -83,12 +84,12 @@ def command(
     request = setting.request._replace(rules=attention, selection=Selection())
     analysis = analyse(request)
     if analysis.project is None or not analysis.project.paths:
-        raise UsageError(say("{path} has no Python file", path=setting.root))
+        raise NoSourcesError(say("{path} has no Python file", path=setting.root))
     code = TrainingCode(
         analysis.project, [item.outline for item in analysis.examined if item.outline is not None], choices.only
     )
     if choices.only and not code.named:
-        raise UsageError(say("{path} has no Python file", path=", ".join(map(str, paths))))
+        raise NoSourcesError(say("{path} has no Python file", path=", ".join(map(str, paths))))
     measured = None
     if trace is not None:
         measured = MeasuredRun(open_run(trace))
@@ -109,7 +110,7 @@ def command(
     write(text, output_file)
     for failure in analysis.failures:
         raise TorchferryError(say("{path}: internal error", path=failure.path))
-    sys.exit(exitcodes.FINDINGS if check and counsel.advice else exitcodes.CLEAN)
+    sys.exit(exitcodes.FINDINGS if check and (counsel.advice or code.unread) else exitcodes.CLEAN)
 
 
 def _says_what_does_not_come_along(rule: Rule) -> bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
 import click
 
-from torchferry.backends import cuda, registry
-from torchferry.backends.contents import Presence, contents, home_of
+from torchferry.backends import registry
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
+from torchferry.cli.name_lookup import alike, is_cuda_name, is_said, rows_of
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
 from torchferry.core.terminal import print_notice, print_text
-
-_TABLES = ("api", "env", "tools", "packages", "frameworks", "images", "folk_variables")
 
 
 @click.command("api")
@@ -40,55 +37,18 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
     """
     lang = lang or language()
     is_known = False
-    chosen = [Target.named(text) for text in targets or registry.names()]
+    chosen = [Target.requested(text) for text in targets or registry.names()]
     for target in chosen:
-        rows = _rows(name, target)
-        is_known = is_known or any(row.status != "unknown" or row.source for row in rows)
+        rows = rows_of(name, target)
+        is_known = is_known or any(map(is_said, rows))
         for row in rows:
             _show(row, target, lang)
-    if not is_known and not cuda.api_group(name):
+    if not is_known and not is_cuda_name(name):
         print_notice(say("no table mentions `{name}`", name=name).render(lang))
-        near = _nearest(name, chosen)
+        near = alike(name, chosen)
         if near:
             print_notice(say("names that are alike: {names}", names=", ".join(near)).render(lang))
         sys.exit(exitcodes.FINDINGS)
-
-
-def _rows(name: str, target: Target) -> list[Row]:
-    """Return what the tables say of a name; an unknown row when none does.
-
-    A module stands for the distribution that brings it, and a distribution is found in any spelling.
-    """
-    rows = [target.row(table, name) for table in _TABLES[1:]]
-    rows.append(target.api(name))
-    own = _own_name(name, target)
-    listed = [row for row in (*rows, *own) if row.status != "unknown" or row.source]
-    package = cuda.package_named(name) or cuda.package_of_module(name)
-    if not listed and package is not None and not name.startswith("torch."):
-        listed = [target.row("packages", package.name)]
-    return listed or [target.api(name)]
-
-
-def _nearest(name: str, targets: Iterable[Target]) -> list[str]:
-    """Return names of the tables that are spelled alike, the nearest first."""
-    from difflib import get_close_matches  # imported late: most runs have no wrong name
-
-    tables = [target.backend.table(table) for target in targets for table in _TABLES]
-    names = {row.name for table in tables for row in table} | set(cuda.packages()) | set(cuda.idle())
-    return get_close_matches(name, sorted(names), n=3, cutoff=0.75)
-
-
-def _own_name(name: str, target: Target) -> list[Row]:
-    """Return a row for a name that some version of the plugin has of its own."""
-    names = contents(target.backend)
-    path = home_of(target.backend, name)
-    versions = names.versions_with(path) if names is not None else ()
-    if names is None or not versions:
-        return []
-    presence = names.presence(path, target.version or target.backend.DEFAULT_VERSION)
-    status = {Presence.ABSENT: "missing", Presence.UNKNOWN: "unknown"}.get(presence, "same")
-    note = say("a name of the plugin itself; read in version {versions}", versions=", ".join(versions))
-    return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=names.source)]
 
 
 def _show(row: Row, target: Target, lang: str) -> None:

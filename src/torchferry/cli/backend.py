@@ -11,6 +11,8 @@ import click
 
 from torchferry.backends import base, registry
 from torchferry.backends.base import Backend
+from torchferry.backends.target import Target
+from torchferry.cli.completion import complete_target
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, language
@@ -44,13 +46,14 @@ def list_backends() -> None:
 
 
 @command.command("show")
-@click.argument("name")
+@click.argument("name", metavar="NAME[@VERSION]", shell_complete=complete_target)
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def show(name: str, lang: str | None) -> None:
     """Print every fact about the target NAME, and its source. What nobody has verified is UNKNOWN."""
     lang = lang or language()
-    backend = registry.load(name)
-    print_text(f"{backend.NAME}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
+    target = Target.requested(name)
+    backend = target.backend
+    print_text(f"{target}: {Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)}")
     for attribute, meaning in specification().items():
         if attribute in _IDENTITY:
             continue

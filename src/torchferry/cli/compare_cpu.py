@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import creatable, write
 from torchferry.core import exitcodes
@@ -21,7 +22,9 @@ from torchferry.rehearsal.config import note_verdict
 _TOOL = "torchferry.numerics.process_tools:begin_compare"
 
 
-@click.command("cpu", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "cpu", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "--standard", type=click.Choice(NAMES), default="ours", show_default=True, help="The standard to judge by."
 )
@@ -85,7 +88,7 @@ def command(
     The first call of each operator, shape and dtype is compared, then a sample within the budget. A float16 result is
     judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16.
     A call that was not compared is untested, with the reason, and never passes. Ends with 1 when an operator fails,
-    and with 2 when nothing was compared.
+    and with 2 when nothing was compared, unless COMMAND itself fails.
 
     \b
     torchferry compare -- python train.py
@@ -129,10 +132,9 @@ def command(
     else:
         text = summary.lines(document, lang)
     write(text, output_file)
+    if outcome.code != exitcodes.CLEAN:
+        sys.exit(outcome.code)
     if summary.failed(document) or ranks_differ:
-        if outcome.code == exitcodes.CLEAN:
-            note_verdict("torchferry compare")
+        note_verdict("torchferry compare")
         sys.exit(exitcodes.FINDINGS)
-    if outcome.code == exitcodes.CLEAN and not summary.compared(document):
-        sys.exit(exitcodes.ERROR)
-    sys.exit(outcome.code)
+    sys.exit(exitcodes.CLEAN if summary.compared(document) else exitcodes.ERROR)

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.examination import command_argument, lang_option, rank_answer, rank_lines, ranks_differ
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
@@ -13,9 +14,12 @@ from torchferry.core.messages import language
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_data, print_text
 from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, require_examined, run
+from torchferry.rehearsal.config import note_verdict
 
 
-@click.command("ranks", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "ranks", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "--every", type=click.IntRange(1), default=1, show_default=True, help="Number of steps between two checks."
 )
@@ -46,6 +50,9 @@ def command(every: int, timeout: float, output_format: str, lang: str | None, co
         first, *others = rank_lines(outcome, lang)
         print_text(f"torchferry: {first}", *others)
     ranks = rank_answer(outcome)
+    if outcome.code != exitcodes.CLEAN:
+        sys.exit(outcome.code)
     if ranks_differ(outcome):
+        note_verdict("torchferry compare ranks")
         sys.exit(exitcodes.FINDINGS)
-    sys.exit(outcome.code or (exitcodes.CLEAN if ranks is not None and ranks["equal"] else exitcodes.ERROR))
+    sys.exit(exitcodes.CLEAN if ranks is not None and ranks["equal"] else exitcodes.ERROR)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.examination import check_ranks_option, command_argument, lang_option, rank_option, tell_agreement
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
@@ -25,7 +26,9 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TOOL = "torchferry.numerics.process_tools:begin_record"
 
 
-@click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "record", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "-o",
     "--output",

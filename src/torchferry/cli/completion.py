@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from torchferry.backends.registry import built_in, names
+from torchferry.backends.target import Target
 from torchferry.cli.help_text import help_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -16,6 +17,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def complete_target(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the targets whose names begin as what was typed."""
     return [name for name in names() if name.startswith(incomplete)]
+
+
+def target_or(*words: str) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return the callback of an option that takes a target, or one of some words: `NAME@2.13` becomes `NAME@2.13.0`.
+
+    It raises a UsageError where there is no such target, or no table knows the version.
+    """
+
+    def requested(context: click.Context, parameter: click.Parameter, value: str) -> str:
+        if not value or value in words or context.resilient_parsing:
+            return value
+        return str(Target.requested(value))
+
+    return requested
 
 
 def target_option(*, required: bool = False) -> Callable[[Function], Function]:
@@ -30,6 +45,7 @@ def target_option(*, required: bool = False) -> Callable[[Function], Function]:
         "--target",
         metavar="NAME[@VERSION]",
         shell_complete=complete_target,
+        callback=target_or(),
         help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
         **rule,
     )

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import click
 
-from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
-from torchferry.core import exitcodes
+from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json, status_of_hosts
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_text
 from torchferry.deploy.playing import HostOutcome, StepOutcome
@@ -23,7 +22,7 @@ def command(choices: DeployChoices, output_format: str) -> None:
     """Look at every step on every host, and say what is there, what is missing and what is in the way.
 
     Nothing is changed, copied or installed. Ends with 1 when something is in the way, such as a full disk or Docker
-    that does not run; that something is still to be installed is no failure.
+    that does not run, and with 2 when a host could not be asked; that something is still to be installed is no failure.
 
     \b
     torchferry deploy check -t NAME -i hosts.ini -b bundle
@@ -41,7 +40,7 @@ def command(choices: DeployChoices, output_format: str) -> None:
             print_text(*failure_lines(choices.plan, outcome, choices.lang))
         for left in (row for row in choices.plan.left_out if row.chosen):
             print_text(say("left out: {step}: {reason}", step=left.step.id, reason=left.reason).render(choices.lang))
-    sys.exit(exitcodes.FINDINGS if in_the_way else exitcodes.CLEAN)
+    sys.exit(status_of_hosts(hosts.values(), bool(in_the_way)))
 
 
 def obstacles(choices: DeployChoices, hosts: Iterable[HostOutcome]) -> list[StepOutcome]:

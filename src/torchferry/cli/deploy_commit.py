@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from torchferry.cli.deploy_options import DeployChoices, plan_options
-from torchferry.core import exitcodes
+from torchferry.cli.deploy_options import DeployChoices, plan_options, status_of_hosts
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_text
 from torchferry.deploy.report import failure_lines
@@ -28,4 +27,4 @@ def command(choices: DeployChoices) -> None:
     for host in hosts.values():
         if host.failed is None:
             print_text(say("{host}: kept", host=host.host).render(choices.lang))
-    sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
+    sys.exit(status_of_hosts(hosts.values(), bool(failures)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -15,6 +15,7 @@ from torchferry.backends import registry
 from torchferry.backends.deployment import DeployValue
 from torchferry.cli.completion import Function, target_option
 from torchferry.cli.writing import writable
+from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
@@ -31,6 +32,7 @@ from torchferry.deploy.plan import (
     make_plan,
     unknown_values,
 )
+from torchferry.deploy.playbook import SURVEY
 from torchferry.deploy.progress import DeployProgress
 from torchferry.deploy.report import failure_lines, table_lines
 
@@ -180,6 +182,23 @@ def plan_options(*, hosts: bool) -> Callable[[Function], Function]:
         return decorated  # type: ignore[no-any-return]
 
     return decorate
+
+
+def status_of_hosts(hosts: Iterable[playing.HostOutcome], has_failed: bool) -> int:
+    """Return the exit code: of a host that could not be asked nobody knows anything, which is no finding.
+
+    Args:
+        hosts: What is known of each host.
+        has_failed: Whether something failed, or is in the way.
+    """
+    if any(_could_not_be_asked(step) for host in hosts for step in host.steps.values()):
+        return exitcodes.ERROR
+    return exitcodes.FINDINGS if has_failed else exitcodes.CLEAN
+
+
+def _could_not_be_asked(step: playing.StepOutcome) -> bool:
+    """Whether nobody knows how a host is; a sample that fails is an answer."""
+    return step.status == "unreachable" or (step.status == "failed" and step.step == SURVEY)
 
 
 def target_and_version(target: str) -> tuple[str, str]:

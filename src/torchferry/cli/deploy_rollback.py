@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from torchferry.cli.deploy_options import DeployChoices, plan_options
-from torchferry.core import exitcodes
+from torchferry.cli.deploy_options import DeployChoices, plan_options, status_of_hosts
 from torchferry.core.messages import say, say_plural
 from torchferry.core.terminal import print_text
 from torchferry.deploy.report import failure_lines
@@ -39,4 +38,4 @@ def command(choices: DeployChoices) -> None:
     print_text(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))
     if failures:
         print_text(say("what is named above could not be taken back").render(lang))
-    sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
+    sys.exit(status_of_hosts(hosts.values(), bool(failures)))

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 
 from torchferry.cli.deploy_check import obstacles
-from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
+from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json, status_of_hosts
 from torchferry.cli.writing import writable, write
-from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say, say_plural
 from torchferry.core.terminal import print_text
@@ -34,7 +33,7 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
     """Install what is missing on all hosts, step by step: each step asks first, runs, and is judged afterwards.
 
     What is complete is left alone, so the same command goes on after a failure, an interruption or a restart. A host
-    that fails does not hold up the others. Ends with 1 when a host failed.
+    that fails does not hold up the others. Ends with 1 when a host failed, with 2 when one could not be asked.
 
     \b
     torchferry deploy run -t NAME -i hosts.ini -b bundle --dry-run
@@ -65,7 +64,7 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
         if dry_run:
             document |= {"ok": not failures, "obstacles": [f"{item.host}: {item.step}" for item in failures]}
         print_json(document)
-        sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
+        sys.exit(status_of_hosts(hosts.values(), bool(failures)))
     print_text(*table_lines(plan, hosts, lang))
     for outcome in failures:
         print_text(*failure_lines(plan, outcome, lang))
@@ -85,4 +84,4 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
     if failures and not dry_run:
         again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
         print_text(again)
-    sys.exit(exitcodes.FINDINGS if failures else exitcodes.CLEAN)
+    sys.exit(status_of_hosts(hosts.values(), bool(failures)))

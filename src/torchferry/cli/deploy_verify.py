@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json
-from torchferry.core import exitcodes
+from torchferry.cli.deploy_options import DeployChoices, plan_options, print_json, status_of_hosts
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.deploy import collective, collective_play
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import DeployPlan
-from torchferry.deploy.playbook import SURVEY
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import outcome_row
 from torchferry.deploy.report import failure_lines, summary_json, table_lines
@@ -114,14 +112,7 @@ def command(
                 print_text(line)
         verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
         print_text(verdict.render(lang))
-    if any(_could_not_be_asked(step) for host in hosts.values() for step in host.steps.values()):
-        sys.exit(exitcodes.ERROR)
-    sys.exit(exitcodes.CLEAN if document["ok"] else exitcodes.FINDINGS)
-
-
-def _could_not_be_asked(step: StepOutcome) -> bool:
-    """Whether nobody knows how a host is; a sample that fails is an answer."""
-    return step.status == "unreachable" or (step.status == "failed" and step.step == SURVEY)
+    sys.exit(status_of_hosts(hosts.values(), not document["ok"]))
 
 
 def _has_container(host: HostOutcome) -> bool:

@@ -12,7 +12,7 @@ import click
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.cli import doctor_symbol
-from torchferry.cli.completion import complete_target
+from torchferry.cli.completion import complete_target, target_or
 from torchferry.cli.help_text import help_text
 from torchferry.core import exitcodes
 from torchferry.core.config import load as load_config
@@ -58,6 +58,7 @@ class _Choices:
     default="",
     metavar="NAME",
     shell_complete=complete_target,
+    callback=target_or(_AUTO),
     help=help_text("{targets}; default: what is found on this machine.", targets=", ".join(registry.built_in())),
 )
 @click.option(
@@ -216,7 +217,7 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
     if not wanted and choices.target != _AUTO:
         wanted = load_config(Path()).target
     if wanted:
-        return Target.named(wanted)
+        return Target.requested(wanted)
     detected = detection.detect(host)
     decided = detection.decide(detected)
     names = ", ".join(registry.names())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from torchferry.backends.handover_forms import form_names, form_of
-from torchferry.cli.completion import complete_target
+from torchferry.cli.completion import complete_target, target_or
 from torchferry.cli.handover_check import command as check_command
 from torchferry.cli.help_text import help_text
 from torchferry.cli.output import tell_idle
@@ -88,7 +88,7 @@ class _PathOrCommand(click.Group):
 )
 @click.option("--unsafe-fixes", is_flag=True, help="Insert the calls of the zoo's logger where a loss is printed.")
 @click.option("--dockerfile", is_flag=True, help="Also write a Dockerfile.")
-@click.option("-t", "--target", default="", metavar="NAME", shell_complete=complete_target,
+@click.option("-t", "--target", default="", metavar="NAME", shell_complete=complete_target, callback=target_or(),
               help="The accelerator; default: the zoo's own.")  # fmt: skip
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def prepare_command(

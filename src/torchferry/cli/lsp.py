@@ -9,6 +9,7 @@ import click
 from torchferry.cli.choices import Choices
 from torchferry.cli.completion import target_option
 from torchferry.cli.extra import of_extra
+from torchferry.cli.served import until_told_to_end
 from torchferry.cli.settings import settle
 from torchferry.core.messages import language
 from torchferry.core.progress import never_shown
@@ -34,4 +35,5 @@ def command(target: str, lang: str | None) -> None:
         choices = Choices((root,), target, (), (), (), spoken, 1, None, None, False, None)
         return settle(choices, rewrite=False).request
 
-    FindingServer(request_of, spoken).start_io(ClientInput())
+    with until_told_to_end():
+        FindingServer(request_of, spoken).start_io(ClientInput())

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from torchferry.cli.completion import target_option
 from torchferry.cli.extra import of_extra
-from torchferry.core import exitcodes
+from torchferry.cli.served import until_told_to_end
 from torchferry.core.messages import language
 from torchferry.core.progress import never_shown
-
-_SECONDS = 2
-"""That commands under way get to end in, when the server is told to end."""
 
 
 @click.command("mcp")
@@ -46,15 +39,5 @@ def command(target: str, roots: tuple[Path, ...], allow_write: bool, allow_run: 
         from torchferry.assistant.roots import Roots
     never_shown()
     settings = ServerSettings(Roots(roots or (Path(),)), target, allow_write, allow_run, lang or language())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves it
-            signal.signal(number, _ended)
-    make_server(settings).run("stdio")
-
-
-def _ended(number: int, frame: FrameType | None) -> None:
-    """End what was started, then the server: a thread that waits for the client's next line would keep it alive."""
-    timer = threading.Timer(_SECONDS, os._exit, (exitcodes.INTERRUPTED,))
-    timer.daemon = True
-    timer.start()
-    raise KeyboardInterrupt
+    with until_told_to_end():
+        make_server(settings).run("stdio")

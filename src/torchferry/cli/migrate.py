@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.command("migrate")
 @selection_options
 @click.option("--unsafe-fixes", is_flag=True, help="Also make the fixes to read; read them first.")
-@click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
+@click.option("--diff", is_flag=True, help="Print a patch and write nothing; exit with 1 if something would change.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(
     "--patch",
@@ -193,8 +193,8 @@ def command(
                 fenced = tree._replace(fence=_fence(choices, planned))
                 _tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.MigrationOutput("in place", setting.root)
-            written = _tested(setting, written, rehearse, rehearse_seconds, lang)
-            migrated.finish(setting, planned, judged, written, shown, choices)
+            written, could_be_tested = _tested(setting, written, rehearse, rehearse_seconds, lang)
+            migrated.finish(setting, planned, judged, written, shown, choices, could_be_tested=could_be_tested)
     setting = settle(choices, rewrite=True)
     way = "copy" if out is not None else "patch" if diff or patch_file is not None else "in place"
     setting, planned = _plan(setting, way if kit and not suffix else "", lang)
@@ -206,8 +206,9 @@ def command(
     if diff or patch_file is not None:
         _write_patch(planned, patch_file)
         if patch_file is None:
-            migrated.warn(migrated.report_of(setting, planned, judged), lang)
-            sys.exit(migrated.status(planned))
+            report = migrated.report_of(setting, planned, judged)
+            migrated.warn(report, lang)
+            sys.exit(migrated.status(planned, report, changes_count=True))
         written = migrated.MigrationOutput("patch", patch_file)
     elif check:
         written = migrated.MigrationOutput("nothing", setting.root)
@@ -223,31 +224,32 @@ def command(
     else:
         planned = _write_beside(setting, planned, suffix, kit, choices)
         written = migrated.MigrationOutput("beside", setting.root)
-    written = _tested(setting, written, rehearse, rehearse_seconds, lang)
-    migrated.finish(setting, planned, judged, written, shown, choices, changes_count=check)
+    written, could_be_tested = _tested(setting, written, rehearse, rehearse_seconds, lang)
+    migrated.finish(setting, planned, judged, written, shown, choices, check, could_be_tested)
 
 
-def _tested(setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str) -> MigrationOutput:
-    """Run the command that is to be rehearsed, if there is one; it says what happened."""
+def _tested(
+    setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str
+) -> tuple[MigrationOutput, bool]:
+    """Run the command that is to be rehearsed, if there is one; the output says what happened.
+
+    The second is whether it could begin: not where torch is missing.
+    """
     if not command:
-        return written
+        return written, True
     from torchferry.cli.migrate_rehearsal import device_test
 
-    return written._replace(device_test=device_test(setting, written, command, seconds, lang))
+    test, could_begin = device_test(setting, written, command, seconds, lang)
+    return written._replace(device_test=test), could_begin
 
 
 def _rewrite_standard_input(choices: Choices) -> NoReturn:
     """Print the file on standard input as it is to be, and say on standard error what is left to do."""
     setting = settle(choices, rewrite=True)
-    if len(setting.request.listing.entries) != 1:
-        raise UsageError(
-            say("`{path}` is not a kind of file that torchferry reads", path=choices.stdin_filename),
-            say("name one such as train.py, run.sh or config.yaml"),
-        )
     setting, planned = _plan(setting)
-    path = setting.request.listing.entries[0].path
-    after = next((write.after for write in planned.writes if write.path == path), None)
-    print_data((setting.root / path).read_bytes() if after is None else after)
+    paths = [entry.path for entry in setting.request.listing.entries]  # none where settings leave it out
+    after = next((write.after for write in planned.writes if write.path in paths), None)
+    print_data(choices.paths[0].read_bytes() if after is None else after)
     home = choices.home or setting.root
     for write in planned.writes:
         if write.before is None and not (home / write.path).exists():
@@ -259,9 +261,11 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
                 ).render(choices.lang)
             )
     from torchferry.cli import migrated
+    from torchferry.cli.judging import Verdicts
 
-    migrated.tell_work(setting, planned, choices.lang)
-    sys.exit(migrated.status(planned))
+    report = migrated.report_of(setting, planned, Verdicts())
+    migrated.tell_work(report, choices.lang)
+    sys.exit(migrated.status(planned, report))
 
 
 def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:

@@ -41,8 +41,10 @@ def words_of(command: str) -> list[str]:
     return words
 
 
-def device_test(setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str) -> DeviceTest:
-    """Run a command in a copy of the migrated tree, on the simulated card.
+def device_test(
+    setting: RunSettings, written: MigrationOutput, command: str, seconds: float, lang: str
+) -> tuple[DeviceTest, bool]:
+    """Run a command in a copy of the migrated tree, on the simulated card; the second is whether it could begin there.
 
     Raises:
         UsageError: it is no command.
@@ -71,7 +73,7 @@ def device_test(setting: RunSettings, written: MigrationOutput, command: str, se
         last = next((line for line in reversed(printed.splitlines()) if line.strip()), "")
         if code and last:
             text = say("{outcome}: {line}", outcome=text, line=last.strip()[:200])
-    return DeviceTest(good, text, command)
+    return DeviceTest(good, text, command), not seen.could_not_begin
 
 
 def _judged(rehearsal: Rehearsal, seen: Aggregate, code: int | None) -> tuple[bool, Message]:

@@ -41,12 +41,13 @@ class Shown(NamedTuple):
     verbose: bool
 
 
-def status(planned: Plan, changes_count: bool = False) -> int:
-    """Return the exit code: work that is left counts, and with --check what would change."""
+def status(planned: Plan, report: Report, changes_count: bool = False) -> int:
+    """Return the exit code: what is left to do or not known counts, and with --check and --diff what would change."""
     if planned.analysis.failures:
         return exitcodes.ERROR
     is_work_left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
-    return exitcodes.FINDINGS if is_work_left or (changes_count and planned.writes) else exitcodes.CLEAN
+    is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE)
+    return exitcodes.FINDINGS if is_work_left or is_open or (changes_count and planned.writes) else exitcodes.CLEAN
 
 
 def finish(
@@ -57,8 +58,20 @@ def finish(
     shown: Shown,
     choices: Choices,
     changes_count: bool = False,
+    could_be_tested: bool = True,
 ) -> None:
-    """Say what was done and what remains, and end with the exit code for it."""
+    """Say what was done and what remains, and end with the exit code for it.
+
+    Args:
+        setting: What the command was asked.
+        planned: The migration, judged by the programs.
+        judged: The programs, judged by the files as they are.
+        written: How it was written.
+        shown: How the outcome is shown.
+        choices: What was asked for on the command line.
+        changes_count: Whether what would change counts as something that remains.
+        could_be_tested: Whether a test on the device that was asked for could begin.
+    """
     written = written._replace(style=setting.style, options=setting.options)
     form, file, lang = shown.form, shown.file, choices.lang
     # What nothing is written for is reported as it is: in the forms that have no place for both, what would change.
@@ -84,8 +97,9 @@ def finish(
         write_report(report, form, lang, file, paths=paths, root=folder)
         warn(report, lang)
     failed = written.device_test is not None and not written.device_test.good
-    is_open = failed or report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE)
-    sys.exit(status(planned, changes_count) or (exitcodes.FINDINGS if is_open else exitcodes.CLEAN))
+    if not could_be_tested:
+        sys.exit(exitcodes.ERROR)
+    sys.exit(status(planned, report, changes_count) or (exitcodes.FINDINGS if failed else exitcodes.CLEAN))
 
 
 def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
@@ -156,9 +170,8 @@ def warn(report: Report, lang: str) -> None:
             print_notice(line)
 
 
-def tell_work(setting: RunSettings, planned: Plan, lang: str) -> None:
+def tell_work(report: Report, lang: str) -> None:
     """Say on standard error what is left to do."""
-    report = report_of(setting, planned, Verdicts())
     decisions, layout = report.decisions, TextLayout(lang)
     for line in (
         *unresolved_lines(report, layout),

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.examination import examination_options, tell_agreement
 from torchferry.cli.writing import write
 from torchferry.core import exitcodes
@@ -21,7 +22,9 @@ from torchferry.rehearsal.config import note_verdict
 _TOOL = "torchferry.numerics.process_tools:begin_nan"
 
 
-@click.command("nan", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "nan", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "--level",
     type=click.Choice(["watch", "operator"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import required_target
+from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import file_option, write
 from torchferry.ops.dumping import dumped_from
 
@@ -31,4 +31,4 @@ def command(target: str, wheel: Path | None, python: str, output_file: Path | No
     torchferry ops dump -t NAME -o list.json                    on a machine with the plugin
     torchferry ops dump -t NAME --wheel PLUGIN.whl -o list.json   without one
     """
-    write(dumped_from(required_target(target), wheel, python).to_json(), output_file)
+    write(dumped_from(named_target(target, Path()), wheel, python).to_json(), output_file)

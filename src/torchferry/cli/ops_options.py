@@ -6,11 +6,7 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
-from torchferry.core.config import load
-from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
 from torchferry.ops.lists import OperatorList, of_dump, of_target
 
 card_option = click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
@@ -23,21 +19,6 @@ model_option = click.option(
 inference_option = click.option(
     "--inference", is_flag=True, help="Of a function that returns a model: no backward and no optimizer."
 )
-
-
-def required_target(text: str) -> Target:
-    """Return the target that the command line names, or the settings of this folder.
-
-    Raises:
-        UsageError: neither names one.
-    """
-    wanted = text or load(Path()).target
-    if not wanted:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
-    return Target.named(wanted)
 
 
 def listed_operators(wanted: Target, card: str, table: Path | None, made_for: str = "") -> OperatorList:

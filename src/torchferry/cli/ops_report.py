@@ -9,16 +9,17 @@ from pathlib import Path
 import click
 
 from torchferry.cli.completion import target_option
+from torchferry.cli.named_target import named_target
 from torchferry.cli.ops_options import (
     card_option,
     inference_option,
     listed_operators,
     model_option,
-    required_target,
 )
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
-from torchferry.core.errors import UsageError
+from torchferry.core.coded_errors import ProgramError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
 from torchferry.ops.judging import judge
@@ -72,7 +73,7 @@ def command(
     torchferry ops report -t NAME
     """
     lang = lang or language()
-    wanted = required_target(target)
+    wanted = named_target(target, Path())
     needs: RunNeeds | None = None
     if model and run:
         raise UsageError(say("a model and a run cannot be reported at once"))
@@ -87,7 +88,10 @@ def command(
         from torchferry.ops.tracing import traced
         from torchferry.rehearsal.config import prepare
 
-        needs = traced(list(run), prepare(target or str(wanted), card, 0, None, ()))
+        try:
+            needs = traced(list(run), prepare(target or str(wanted), card, 0, None, ()))
+        except ProgramError as error:  # a report has no place for the code of the program
+            raise TorchferryError(error.message, error.advice) from None
     if not model:
         operators = listed_operators(wanted, card, table, needs.target if needs is not None else "")
     if needs is None:

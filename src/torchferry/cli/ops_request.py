@@ -8,7 +8,8 @@ import click
 
 from torchferry.backends.requests import request_facts
 from torchferry.cli.completion import target_option
-from torchferry.cli.ops_options import card_option, inference_option, listed_operators, model_option, required_target
+from torchferry.cli.named_target import named_target
+from torchferry.cli.ops_options import card_option, inference_option, listed_operators, model_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
@@ -67,7 +68,7 @@ def command(
     torchferry ops request -t NAME ops.json --operator aten::linalg_matrix_exp
     torchferry ops request -t NAME ops.json --trace profile
     """
-    wanted = required_target(target)
+    wanted = named_target(target, Path())
     if (run is None) == (not model):
         raise UsageError(
             say("one run is asked for") if run else say("no run is named"),

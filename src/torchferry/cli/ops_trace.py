@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import card_option
 from torchferry.cli.writing import file_option, write
@@ -17,7 +18,9 @@ from torchferry.rehearsal.config import prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
 
 
-@click.command("trace", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "trace", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @target_option()
 @card_option
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")

@@ -69,7 +69,7 @@ def write_overlay(overlay: Overlay, choices: Choices, verbose: bool) -> NoReturn
             for module in package.modules
         ]
         print_data(patch(changed))
-        sys.exit(exitcodes.CLEAN)
+        sys.exit(exitcodes.FINDINGS if changed else exitcodes.CLEAN)
     if writes and not overlay.check:
         with exclusive(setting.root) as tree:
             journal = apply(tree, writes, setting.target.journal_key)

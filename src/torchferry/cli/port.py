@@ -78,7 +78,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     callback=writable,
     help="Write a request for each kernel that has to be rewritten here: Markdown, or by suffix .json.",
 )
-@click.option("--diff", is_flag=True, help="Print a patch and write nothing.")
+@click.option("--diff", is_flag=True, help="Print a patch and write nothing; exit with 1 if something would change.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
 @click.option(
     "--review",
@@ -163,21 +163,26 @@ def command(
         write((requests_json if requests.suffix == ".json" else requests_markdown)(ported, lang), requests)
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
+    is_empty = not any(file.is_source or file.builds for file in ported.files)
+    if is_empty and not ported.unread:
+        print_notice(say("{path} has no C++ file", path=path).render(lang))
     writes = differences(ported, planned.neighbours)
+    failed = any(each.state is not GateState.PASSED for each in ported.gates)
+    is_work_left = failed or ported.by_hand or ported.unread or is_empty
     if diff:
         from torchferry.migration.patch import patch
 
         print_data(patch(writes))
-        print_notice(summary(ported).render(lang))
-        sys.exit(exitcodes.FINDINGS if writes else exitcodes.CLEAN)
+        unread = (f"{skipped}: {reason.render(lang)}" for skipped, reason in ported.skipped if skipped in ported.unread)
+        print_notice(summary(ported).render(lang), *unread)
+        sys.exit(exitcodes.FINDINGS if writes or is_work_left else exitcodes.CLEAN)
     written = "" if check else _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands
 
     following = next_commands(planned, path, requests is not None)
     _print(ported, output_format, output_file, verbose, lang, written, following)
-    failed = any(each.state is not GateState.PASSED for each in ported.gates)
     outdated = check and writes and not planned.is_written()
-    sys.exit(exitcodes.FINDINGS if failed or ported.by_hand or outdated else exitcodes.CLEAN)
+    sys.exit(exitcodes.FINDINGS if is_work_left or outdated else exitcodes.CLEAN)
 
 
 def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTree:

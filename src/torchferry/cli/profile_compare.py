@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """Say where a step of TARGET takes longer than one of BASE: by part of the step, by operator, by module.
 
-    BASE and TARGET are traces of any two devices, or folders with a trace for each rank. Refuses, with 1, what is not
+    BASE and TARGET are traces of any two devices, or folders with a trace for each rank. Refuses, with 2, what is not
     comparable: other shapes, dtypes, calls or ranks, or a trace that is not whole.
 
     \b
@@ -64,7 +64,7 @@ def command(
         for obstacle in comparison.obstacles:
             print_notice(say("not comparable: {reason}", reason=obstacle).render(lang))
         print_notice(say("run both with the same work, or compare all the same with --force").render(lang))
-        sys.exit(exitcodes.FINDINGS)
+        sys.exit(exitcodes.ERROR)
     text: str | Iterable[str]
     if output_format == "json":
         text = json_text(report.comparison_document(comparison, causes(comparison)))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
@@ -19,7 +20,9 @@ from torchferry.rehearsal.driver.plugin import UNSAID
 _COUNT = click.IntRange(0)
 
 
-@click.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "record", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Card of the target to simulate.")
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")

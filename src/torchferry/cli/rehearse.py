@@ -9,12 +9,11 @@ from pathlib import Path
 import click
 
 from torchferry.backends.operators import load_operators
-from torchferry.backends.registry import built_in
+from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
+from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
-from torchferry.core.config import load
-from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
@@ -25,7 +24,9 @@ from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
 
-@click.command("rehearse", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "rehearse", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")
@@ -84,12 +85,7 @@ def command(
     torchferry rehearse -t NAME --devices 2 -- torchrun --nproc_per_node 2 train.py
     """
     lang = lang or language()
-    wanted = target or load(Path()).target
-    if not wanted:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
+    wanted = str(named_target(target, Path()))
     rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
     print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
     backend = rehearsal.resolved().backend
@@ -109,6 +105,8 @@ def command(
     if summary_file is not None:
         write(document(rehearsal, aggregate, code, list(command), found_by), summary_file)
     nothing = not aggregate.on_device or not aggregate.used
-    if code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
+    if aggregate.could_not_begin:
+        code = exitcodes.without_work(code)
+    elif code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
         code = exitcodes.FINDINGS
     sys.exit(code)

@@ -11,8 +11,8 @@ import click
 from torchferry.backends import cuda
 from torchferry.backends.diagnostics import LEVELS
 from torchferry.backends.registry import built_in
-from torchferry.backends.target import Target
-from torchferry.cli.completion import complete_target
+from torchferry.cli import ProgramCommand
+from torchferry.cli.completion import complete_target, target_or
 from torchferry.cli.help_text import help_text
 from torchferry.cli.writing import writable
 from torchferry.core.errors import UsageError
@@ -20,13 +20,16 @@ from torchferry.core.messages import say
 from torchferry.shim.launcher import run
 
 
-@click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(
+    "run", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.option(
     "-t",
     "--target",
     default="auto",
     metavar="NAME[@VERSION]",
     shell_complete=complete_target,
+    callback=target_or("auto", cuda.DEVICE_TYPE),
     help=help_text(
         "The accelerator: {targets}; default: the one whose plugin is installed.",
         targets=", ".join(built_in()),
@@ -56,8 +59,6 @@ def command(target: str, report: Path | None, vendor_log: str | None, command: t
     torchferry run -- python train.py --device cuda
     torchferry run -t NAME -- torchrun --nproc_per_node 2 train.py
     """
-    if target not in {"auto", cuda.DEVICE_TYPE}:
-        Target.named(target)  # an unknown name is said here, not by every process
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
         raise UsageError(
             say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading the redirect"),

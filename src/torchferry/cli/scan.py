@@ -34,6 +34,7 @@ from torchferry.core.terminal import print_notice, print_text
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
+from torchferry.programs.model import Ending
 from torchferry.programs.noting import JUDGED_AFTERWARDS
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report, report_of
@@ -157,9 +158,10 @@ def command(
         for word in report.words.staying:
             reason = say(word.kind.value).render(lang)
             print_text(f"{word.location!s} {shortened(word.word)}  [{reason}]")
-    if report.failures:
+    runs_seen = [item.settled for item in report.programs if item.settled is not None]
+    if report.failures or any(run.seen.could_not_begin for run in runs_seen):
         sys.exit(exitcodes.ERROR)
-    is_wrong = any(item.settled is not None and item.settled.fault is not None for item in report.programs)
+    is_wrong = any(run.fault is not None or run.seen.ending is Ending.NOTHING for run in runs_seen)
     is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE) or (
         choices.only and report.verdict is not ProjectVerdict.READY
     )

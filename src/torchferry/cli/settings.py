@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchferry.backends.path_profiles import profile_paths
-from torchferry.backends.registry import built_in
 from torchferry.backends.target import Target
 from torchferry.cli.choices import Choices
 from torchferry.cli.device_module import portable_target
+from torchferry.cli.named_target import required_target
 from torchferry.cli.output import tell_idle, tell_idle_ignores
 from torchferry.core.config import Config, check_paths, load, read
 from torchferry.core.enclosing_folders import enclosing_folders, is_planted
-from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.core.recorded_decisions import FILE as DECISIONS
@@ -139,14 +138,10 @@ def settle(choices: Choices, rewrite: bool, environment: Environment | None = No
     """
     root, only = choices.root, choices.only
     config = _with_choices(read_settings(choices), choices)
-    if not config.target:
-        raise UsageError(
-            say("no target is named"),
-            say("use `--target` with one of {names}, or set `target` in torchferry.toml", names=", ".join(built_in())),
-        )
+    named = required_target(config.target)
     for pattern in ((), *config.per_file_ignores.values()):
         codes(",".join((*config.select, *config.ignore, *pattern)))
-    target = Target.named(config.target)
+    target = named
     selection = Selection(
         select=config.select,
         ignore=config.ignore,
@@ -171,7 +166,7 @@ def settle(choices: Choices, rewrite: bool, environment: Environment | None = No
     if environment is not None:
         from torchferry.installed.plugin import installed_plugin  # imported late: most runs name no environment
 
-        plugin = installed_plugin(environment, Target.named(config.target))
+        plugin = installed_plugin(environment, named)
         target = target if plugin is None else target.with_installed(plugin)
     seen = None
     if choices.seen is not None:

@@ -259,7 +259,9 @@ class _Copy:
                 with doing(say("rehearsing `{command}`", command=asked.text)):
                     code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
-                seen = Seen(asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False)
+                seen = Seen(
+                    asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False, could_not_begin=True
+                )
                 return Run(settled(static, seen), "", "")
             aggregate = collect(session)
         end = end_of(aggregate, code, printed, self.folder)
@@ -356,6 +358,7 @@ class _Copy:
             bool(aggregate.on_device and aggregate.used),
             aggregate.imported,
             tuple(self._notes(end, aggregate)),
+            aggregate.could_not_begin,
         )
 
     def _notes(self, end: End, aggregate: Aggregate) -> Iterator[Message]:

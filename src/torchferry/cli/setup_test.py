@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
+from torchferry.cli.named_target import required_target
 from torchferry.cli.settings import project_name
 from torchferry.cli.writing import file_option
 from torchferry.core.config import load
-from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
 from torchferry.core.terminal import print_data, print_text
 
@@ -33,10 +32,7 @@ def command(folder: Path, target: str, output_file: Path | None, force: bool, la
 
     lang = lang or language()
     config = load(folder)
-    name = target or config.target
-    if not name:
-        raise UsageError(say("no target is named"), say("use `--target`, or set `target` in torchferry.toml"))
-    chosen = Target.named(name)
+    chosen = required_target(target or config.target)
     text = setup_test_text(folder, project_name(folder), chosen, config.exclude, lang)
     if output_file is None:
         print_data(text)

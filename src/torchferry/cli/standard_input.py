@@ -13,6 +13,7 @@ from torchferry.cli.choices import Choices
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.temporary import temporary_folder
+from torchferry.source.kinds import SCRIPT_HEAD, kind_of, script_kind
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
     """Put the text on standard input, where it is asked for, into a folder of its own for as long as the run takes.
 
     Raises:
-        UsageError: `-` stands beside other paths, or has no name.
+        UsageError: `-` stands beside other paths, or has no name, or one of a kind that is not read.
     """
     dash = Path("-")
     if dash not in choices.paths:
@@ -50,8 +51,14 @@ def reading_standard_input(choices: Choices) -> Iterator[Choices]:
         text = sys.stdin.buffer.read()
     except OSError as error:
         raise UsageError(say("standard input cannot be read: {error}", error=error.strerror)) from None
+    inside = named.relative_to(home)
+    if kind_of(inside.as_posix()) is None and script_kind(text[:SCRIPT_HEAD]) is None:
+        raise UsageError(
+            say("`{path}` is not a kind of file that torchferry reads", path=choices.stdin_filename),
+            say("name one such as train.py, run.sh or config.yaml"),
+        )
     with temporary_folder("torchferry-stdin-") as folder:
-        copy = Path(folder, named.relative_to(home))
+        copy = Path(folder, inside)
         try:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(text)

@@ -1,10 +1,10 @@
-"""Every exit code of the command line, in one place."""
+"""Every exit code of the command line, in one place; the page of the commands has the table of causes."""
 
 CLEAN = 0
-"""Nothing was found, or everything found was fixed."""
+"""Nothing was found, or nothing is left to do; or what was asked for was written or shown."""
 
 FINDINGS = 1
-"""Something was found that is not fixed, or a gate was not met."""
+"""Something was found, remains to be done or would change, or nobody knows; or a gate was not met."""
 
 ERROR = 2
 """The command was used wrongly, or it could not do its work."""
@@ -17,3 +17,15 @@ INTERNAL = 125
 
 INTERRUPTED = 130
 """The user pressed Ctrl-C (128 + SIGINT, as shells report it)."""
+
+_SIGNALLED = 128
+"""What is added to the number of the signal that ended a program."""
+
+
+def without_work(program: int) -> int:
+    """Return the code of a command that could do nothing around the program that it ran.
+
+    Args:
+        program: The exit code of the program; that of a signal which ended it stays, for nothing else is at fault then.
+    """
+    return program if program > _SIGNALLED else ERROR

@@ -99,7 +99,7 @@ def parts(context: CheckContext, name: str) -> tuple[list[str], dict[str, str]]:
 def longer(context: CheckContext) -> str:
     """Return the command that gives the probe more time."""
     seconds = round((context.probe or {}).get("timeout") or 180)
-    return f"torchferry doctor --target {context.target.name} --probe --probe-timeout {min(3600, 4 * seconds)}"
+    return f"torchferry doctor --target {context.target} --probe --probe-timeout {min(3600, 4 * seconds)}"
 
 
 def tried(context: CheckContext, name: str) -> tuple[list[Result], list[str]]:

@@ -147,7 +147,7 @@ def _closing(diagnosis: Diagnosis) -> Iterator[Message]:
         yield say(
             "This machine has no card of {title}. You can test code on a simulated card: {command}",
             title=context.target.title,
-            command=f"torchferry rehearse --target {context.target.name} -- python YOUR_PROGRAM.py",
+            command=f"torchferry rehearse --target {context.target} -- python YOUR_PROGRAM.py",
         )
 
 

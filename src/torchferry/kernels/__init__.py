@@ -61,7 +61,7 @@ def port(
 
     planned = plan_port(
         Path(path),
-        Target.named(target),
+        Target.requested(target),
         out=Path(out) if out is not None else None,
         in_place=in_place,
         ignore=ignore,

@@ -26,7 +26,7 @@ def next_commands(planned: PortPlan, path: Path, has_requests: bool) -> Iterator
     """
     ported, target = planned.ported, planned.ported.target
     facts = build_facts(target.backend)
-    again = f"torchferry port {shlex.quote(os.fspath(path))} --target {target.name}"
+    again = f"torchferry port {shlex.quote(os.fspath(path))} --target {target}"
     if ported.kernels and facts.kernels != "port" and not has_requests:
         yield say("kernels to rewrite"), f"{len(ported.kernels)}: {again} --check --requests requests.md"
     if facts.kernels != "port":

@@ -82,6 +82,7 @@ class PortedTree:
         own_names: Other names of the project with CUDA in them, with how often each is used.
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
+        unread: Those of them, and folders, that the system refused to read.
         libraries: The libraries of CUDA that are called, by file.
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
@@ -103,6 +104,7 @@ class PortedTree:
     ignored: tuple[str, ...] = ()
     gates: tuple[GateResult, ...] = ()
     further: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def sources(self) -> int:
@@ -236,6 +238,7 @@ def port_tree(
         {path: done.libraries for path, done in ported.items() if done.libraries},
         tuple(sorted(ignored)),
         further={path: done.further for path, done in ported.items() if done.further},
+        unread=tuple(listing.unread),
     )
 
 
@@ -415,6 +418,7 @@ class _Listing:
         self.skip = skip
         self.paths: list[str] = []
         self.skipped: list[tuple[str, Message]] = []
+        self.unread: list[str] = []
 
     def add(self, path: str) -> None:
         self.paths.append(path)
@@ -426,7 +430,7 @@ class _Listing:
         except OSError as error:
             if not folder:
                 raise TorchferryError(say("cannot read {path}: {error}", path=self.top, error=error.strerror)) from None
-            self.skipped.append((folder, say("cannot be read: {error}", error=error.strerror)))
+            self._cannot_read(folder, error)
             return
         if folder and is_build_output(folder, {entry.name for entry in ordered}):
             self.skipped.append((folder, say("is a folder that a build wrote")))
@@ -454,5 +458,9 @@ class _Listing:
         try:
             return read_with_mode(full)
         except OSError as error:
-            self.skipped.append((path, say("cannot be read: {error}", error=error.strerror)))
+            self._cannot_read(path, error)
             return None, 0
+
+    def _cannot_read(self, path: str, error: OSError) -> None:
+        self.unread.append(path)
+        self.skipped.append((path, say("cannot be read: {error}", error=error.strerror)))

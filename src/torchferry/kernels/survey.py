@@ -197,7 +197,7 @@ def _command(root: Path, files: Iterable[SurveyedFile], ported: PortedTree) -> s
     if not sources:
         return ""
     folder = os.path.commonpath([path.rpartition("/")[0] or "." for path in sources]) if _share(sources) else ""
-    words = ["torchferry", "port", os.path.normpath(os.path.join(root, folder)), "--target", ported.target.name]
+    words = ["torchferry", "port", os.path.normpath(os.path.join(root, folder)), "--target", str(ported.target)]
     if ported.kernels and build_facts(ported.target.backend).kernels != "port":
         words += ["--requests", "requests.md"]
     elif folder:

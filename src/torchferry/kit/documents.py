@@ -181,7 +181,7 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
     yield say("- {guide} lists what was left to do.", guide=f"[{done.guide}]({done.guide})")
     yield say(
         "- `torchferry doctor --target {name}` examines driver, toolkit and container, where torchferry is installed.",
-        name=done.target.name,
+        name=done.target,
     )
 
 

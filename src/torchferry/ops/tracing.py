@@ -7,10 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torchferry.core import exitcodes
+from torchferry.core.coded_errors import ProgramError
 from torchferry.core.command import run as run_command
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.temporary import temporary_folder
+from torchferry.core.torch_start import noting
 from torchferry.numerics.framework import launcher
 from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined
 from torchferry.ops.needs import TRACE, OperatorNeed, RunNeeds, merged, need_of
@@ -29,7 +32,7 @@ def traced(command: list[str], rehearsal: Rehearsal | None = None) -> RunNeeds:
             this process.
 
     Raises:
-        TorchferryError: no process loaded torch, or none of them called anything on an accelerator.
+        ProgramError: no process loaded torch, or none of them called anything on an accelerator.
         UsageError: there is no such command, or its environment keeps torch from loading the tool.
     """
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
@@ -67,8 +70,8 @@ def run_rehearsed(command: list[str], settings: ToolSettings, folder: Path, rehe
     site.fill(session, rehearsal)
     settings.write(tool)
     path = os.pathsep.join([str(launcher.SITE), site.search_path(session, rehearsal)])
-    environment = {**os.environ, VARIABLE: str(session), launcher.FOLDER: str(tool), "PYTHONPATH": path}
-    return launcher.outcome(run_command(command, environment), tool)
+    variables = {VARIABLE: str(session), launcher.FOLDER: str(tool), **noting(tool), "PYTHONPATH": path}
+    return launcher.outcome(run_command(command, {**os.environ, **variables}), tool)
 
 
 def _of(outcome: Outcome, command: list[str], target: str) -> RunNeeds:
@@ -85,7 +88,7 @@ def _of(outcome: Outcome, command: list[str], target: str) -> RunNeeds:
         devices.update(result["devices"])
         parts.append([need_of(entry) for entry in result["needs"]])
     if not any(parts):
-        raise TorchferryError(*_nothing(outcome, target))
+        raise ProgramError(outcome.code or exitcodes.ERROR, *_nothing(outcome, target))
     return RunNeeds(
         TRACE,
         tuple(command),

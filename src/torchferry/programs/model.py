@@ -291,6 +291,7 @@ class Seen(NamedTuple):
         on_card: Whether anything ran on the simulated card.
         imported: The modules outside of the project that were imported, by their first name, and compiled ones whole.
         notes: What else is worth knowing.
+        could_not_begin: Whether what a rehearsal needs is missing, torch or the command itself.
     """
 
     command: str
@@ -304,6 +305,7 @@ class Seen(NamedTuple):
     on_card: bool = True
     imported: frozenset[str] = frozenset()
     notes: tuple[Message, ...] = ()
+    could_not_begin: bool = False
 
 
 class Settled(NamedTuple):

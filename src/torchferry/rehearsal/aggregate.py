@@ -81,6 +81,11 @@ class Aggregate:
         return [event for event in self.events if event.kind in kinds]
 
     @property
+    def could_not_begin(self) -> bool:
+        """Whether nothing was rehearsed since no process of the command could begin: torch is missing or too old."""
+        return self.on_device == 0 and (self.refused or (self.processes == 0 and bool(self.without_torch)))
+
+    @property
     def used(self) -> bool:
         """Whether anything ran on the device; a process that crashed did not tell, and counts as one that did."""
         return bool(self.operators or any(self.peaks) or self.crashed)

@@ -101,7 +101,7 @@ def prepare(
     Raises:
         UsageError: a target, card, setting, fault or plugin does not exist.
     """
-    resolved = Target.named(target)
+    resolved = Target.requested(target)
     named = resolved.version if "@" in target else ""
     shipped = choose(resolved.backend, plugin, named, beside_card=beside_card)
     if shipped is not None:

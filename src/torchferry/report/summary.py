@@ -236,7 +236,7 @@ def _next(
         programs = [min(paths, key=len) for paths in new if paths]
     if written.way in ("in place", "copy", "beside") and programs:
         program = visible(str(written.place / programs[0]))
-        tried = f"torchferry rehearse --target {target.name} -- python {program}"
+        tried = f"torchferry rehearse --target {target} -- python {program}"
         yield _command(tried, say("run it on a simulated card"), lang)
     setup_test = f"test_{target.name}_setup.py"  # of a kit
     if written.way != "nothing" and any(write.path == setup_test for write in writes):

@@ -12,7 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import Bilingual, say, say_plural
+from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.core.torch_start import noting, python_without_torch, search_path
@@ -56,18 +56,34 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
         if report is not None:
             _report(folder, target, report)
         if target != cuda.DEVICE_TYPE and not mark.exists():
-            first, *others = _why_nothing(python_without_torch(folder))
+            without_torch = python_without_torch(folder)
+            first, *others = _why_nothing(without_torch)
             print_notice(f"torchferry: {first}", *(f"  {line}" for line in others))
+            if without_torch:
+                code = exitcodes.without_work(code)
         for reason in failures.explanations_left(str(mark)):
             print_notice(f"torchferry: {reason}")
-        if code == exitcodes.CLEAN and no_device.refused_somewhere(str(mark)):
-            text = say(
-                "a process of the command was not redirected, for the reason above, but the command ended normally: "
-                "exit code 2"
-            )
-            print_notice(f"torchferry: {text}")
-            code = exitcodes.ERROR
+        if no_device.refused_somewhere(str(mark)):
+            unredirected = _unredirected(code)
+            if unredirected is not None:
+                print_notice(f"torchferry: {unredirected}")
+            code = exitcodes.without_work(code)
     return code
+
+
+def _unredirected(code: int) -> Message | None:
+    """Return what is said where a process was not redirected and the command's own exit code is not passed on."""
+    if code == exitcodes.CLEAN:
+        return say(
+            "a process of the command was not redirected, for the reason above, but the command ended normally: "
+            "exit code 2"
+        )
+    if code == exitcodes.without_work(code):
+        return None
+    return say(
+        "a process of the command was not redirected, for the reason above: exit code 2, not the command's {code}",
+        code=code,
+    )
 
 
 def _why_nothing(without_torch: str) -> list[str]:

@@ -135,7 +135,7 @@ def choose(text: str) -> Target | None:
     if text == cuda.DEVICE_TYPE:
         return None
     if text != "auto":
-        named = Target.named(text)
+        named = Target.requested(text)
         return named if named.version else Target(named.backend, installed_version(named.backend))
     plugins = installed()
     if len(plugins) == 1:

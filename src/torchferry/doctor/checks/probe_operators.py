@@ -19,7 +19,7 @@ def probe_operators(context: CheckContext) -> Iterator[Result]:
         yield failed(
             say("group `{name}`: {error}", name=name, error=error),
             say("an operator of the group is missing on the card, or its result is wrong"),
-            f"torchferry rehearse -t {context.target.name} -- python YOUR_PROGRAM.py  # says which lines use it",
+            f"torchferry rehearse -t {context.target} -- python YOUR_PROGRAM.py  # says which lines use it",
         )
     if good:
         yield passed(say("as on the CPU: {names}", names=", ".join(good)))

@@ -56,7 +56,7 @@ def python_interpreter(context: CheckContext) -> Iterator[Result]:
             ),
             say("another Python is examined than the one that the environment with the plugin starts"),
             *activate,
-            f"torchferry doctor --target {context.target.name} --python {shlex.quote(chosen.python)}",
+            f"torchferry doctor --target {context.target} --python {shlex.quote(chosen.python)}",
             evidence=tuple(other.prefix for other in others),
         )
         return

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from torchferry.core import supported_torch
+from torchferry.core import exitcodes, supported_torch
+from torchferry.core.coded_errors import ProgramError
 from torchferry.core.command import run as run_command
-from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.errors import UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.shape import checked
@@ -143,18 +144,28 @@ def require_examined(outcome: Outcome) -> None:
     """Refuse to report on nothing.
 
     Raises:
-        TorchferryError: no process of the command loaded torch under the tool.
+        ProgramError: no process of the command loaded torch under the tool.
     """
     if outcome.results or outcome.broken:
         return
     if outcome.without_torch:
-        raise TorchferryError(
+        raise ProgramError(
+            exitcodes.without_work(outcome.code),
             say("NOTHING WAS EXAMINED: torch is not installed in {python}", python=outcome.without_torch),
             supported_torch.how_to_install(outcome.without_torch),
         )
     if outcome.refused:
-        raise TorchferryError(say("NOTHING WAS EXAMINED: the tool could not begin, for the reason above"))
-    raise TorchferryError(
+        raise ProgramError(
+            exitcodes.without_work(outcome.code),
+            say("NOTHING WAS EXAMINED: the tool could not begin, for the reason above"),
+        )
+    if outcome.code:
+        early = say(
+            "NOTHING WAS EXAMINED: the command ended with exit code {code} before it loaded torch", code=outcome.code
+        )
+        raise ProgramError(outcome.code, early)
+    raise ProgramError(
+        exitcodes.ERROR,
         say("NOTHING WAS EXAMINED: the tool began in no process of the command"),
         say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
     )
