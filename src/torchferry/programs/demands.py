@@ -359,10 +359,11 @@ def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:
 
     Python calls other methods by itself, and nobody knows when: these are left out.
     """
+    if file.parents.get(node) is not function:
+        return False
     if isinstance(file.parents.get(function), ast.ClassDef) and function.name != "__init__":
         return False
-    is_left = any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function))
-    return file.parents.get(node) is function and not is_left
+    return not any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function))
 
 
 def _may_end(statement: ast.Raise | ast.Assert | ast.Expr) -> bool:

@@ -58,11 +58,11 @@ def may_never_run(file: PythonFile, names: Names, use: ast.AST, unit: ast.AST) -
         return names.qualified(parent.func) in _EVENTS
     if isinstance(parent, ast.Assign) and parent.value is use:
         return any(names.qualified(target) in _HOOKS for target in parent.targets)
-    if not isinstance(parent, ast.Call) or not _yields(unit):
-        return False
-    statement = file.parents.get(parent)
+    statement = file.parents.get(parent) if isinstance(parent, ast.Call) else None
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
-    return isinstance(statement, ast.Expr) or (isinstance(target, ast.Name) and not names.uses_of(target))
+    if isinstance(target, ast.Name):
+        return _yields(unit) and not names.uses_of(target)
+    return isinstance(statement, ast.Expr) and _yields(unit)
 
 
 def _yields(unit: ast.AST) -> bool:
