@@ -187,8 +187,29 @@ def test_styles_are_ours_alone_and_follow_the_terminal(tree: Path) -> None:
     _, shown, _ = in_terminal("scan", ".", "-t", "npu", cwd=tree)
     assert b"\x1b[1m" in shown
     assert OURS.sub("", shown.decode()).count("\x1b") == 0
-    _, shown, _ = in_terminal("scan", ".", "-t", "npu", cwd=tree, env={"NO_COLOR": "1"})
-    assert b"\x1b" not in shown
+    for refused in ({"NO_COLOR": "1"}, {"TERM": "dumb"}, {"FORCE_COLOR": "0"}, {"NO_COLOR": "1", "FORCE_COLOR": "1"}):
+        _, shown, _ = in_terminal("scan", ".", "-t", "npu", cwd=tree, env=refused)
+        assert b"\x1b" not in shown, refused
+
+
+@pytest.mark.parametrize(
+    ("settings", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm"}, False),
+    ],
+)
+def test_a_pipe_has_colours_where_they_are_asked_for(settings: dict[str, str], coloured: bool, tree: Path) -> None:
+    """A report may; what another program reads never has any."""
+    environment = {**os.environ, **settings}
+    command = [sys.executable, "-m", "torchferry", "scan", ".", "-t", "npu"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, check=False, env=environment)
+    assert (b"\x1b[1m" in done.stdout) is coloured
+    assert OURS.sub("", done.stdout.decode()).count("\x1b") == 0
+    data = subprocess.run([*command, "-f", "json"], cwd=tree, capture_output=True, check=False, env=environment).stdout
+    assert b"\x1b[" not in data
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -19,7 +19,8 @@ VARIABLES = {
     "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; default: the first one available",
     "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`; see DeviceManager(fallback=)",
     "TORCHFERRY_TRACEBACK": "1, true, yes or on: an internal error shows its whole traceback",
-    "NO_COLOR": "when set, no colour is printed (https://no-color.org)",
+    "FORCE_COLOR": "when set, colours are printed also where no terminal is; 0: nowhere (https://force-color.org)",
+    "NO_COLOR": "when set, no colour is printed, whatever else is set (https://no-color.org)",
 }
 """Name and meaning; printed by `torchferry --help`."""
 

@@ -109,8 +109,16 @@ def print_data(data: bytes | str) -> None:
 
 
 def is_coloured(stream: TextIO | None) -> bool:
-    """Whether colours are shown on a stream: it is a terminal, and `NO_COLOR` is not set."""
-    return is_terminal(stream) and not os.environ.get("NO_COLOR")
+    """Whether colours are shown on a stream: it is a terminal that is not dumb, or `FORCE_COLOR` asks for them.
+
+    `NO_COLOR` refuses them anyhow (https://no-color.org, https://force-color.org).
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    forced = os.environ.get("FORCE_COLOR", "")
+    if forced:
+        return stream is not None and forced != "0"
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
