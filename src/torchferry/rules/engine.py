@@ -107,7 +107,7 @@ class Engine:
         except TooCostlyError as error:
             return self.not_examined(entry, error.message)
         except RecursionError:
-            message = say("too costly, not examined: it is nested more deeply than Python can follow")
+            message = say("not examined: it is nested more deeply than Python can follow")
             return self.not_examined(entry, message)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
@@ -132,9 +132,8 @@ class Engine:
             return examined
         if len(data) > self.options.max_file_size:
             message = say_plural(
-                "{count} byte is above the limit of {limit}; it names CUDA, look at it by hand or raise max-file-size",
-                "{count} bytes are above the limit of {limit}; it names CUDA, look at it by hand "
-                "or raise max-file-size",
+                "{count} byte is above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
+                "{count} bytes are above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
                 count=len(data),
                 limit=self.options.max_file_size,
             )
