@@ -107,7 +107,7 @@ class Engine:
         except TooCostlyError as error:
             return self.not_examined(entry, error.message)
         except RecursionError:
-            message = say("not examined: it is nested more deeply than Python can follow")
+            message = say("too costly, not examined: it is nested more deeply than Python can follow")
             return self.not_examined(entry, message)
         except Exception:
             # A fault of one rule on one file must not end the run; it is reported and exits with 2.
