@@ -94,7 +94,9 @@ def test_entry_points_that_cannot_be_told_are_said(files: Files, tmp_path: Path)
     program = judged(tmp_path, {**NETS, **files, "train.py": LOADS})["train.py"]
     assert [str(place) for place in program.unresolved] == ["train.py:3:1"]
     (said,) = program.unread
-    assert said.reason.render("en").startswith("loads plugins of the project, some of which could not be resolved: entry_")
+    assert said.reason.render("en").startswith(
+        "loads plugins of the project, some of which could not be resolved: entry_"
+    )
     assert [each.what for each in program.alternatives] == ["cupy"]
 
 
