@@ -52,7 +52,8 @@ REFUSED = {
         "CUD104", "portable code has no counterpart of `torch.cuda.set_sync_debug_mode`",
     ),
     "figures that plugins give under names of their own": (
-        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103", "portable code has no counterpart of `torch.cuda.utilization`",
+        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103",
+        "portable code has no counterpart of `torch.cuda.utilization`",
     ),
     "a name of which nobody knows what stands for it": (
         "import torch\n\ntorch.cuda._sleep(5)\n", "CUD106", "portable code has no counterpart of `torch.cuda._sleep`",
