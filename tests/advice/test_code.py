@@ -103,14 +103,14 @@ def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
     (tmp_path / "trainer.py").write_text("from transformers import Trainer\nTrainer().train()\n", encoding="utf-8")
     result = run("-t", "npu", tmp_path)
     assert result.exit_code == 0
-    assert "broken.py cannot be parsed and was not looked at" in result.output
+    assert "broken.py cannot be parsed and was not examined" in result.output
     assert "the steps of transformers are in these libraries (trainer.py:1)" in result.output
     assert "nothing was measured" in result.output
     (tmp_path / "trainer.py").unlink()
     assert "no training step was found" in run("-t", "npu", tmp_path).output
     notebook = tmp_path / "notes.ipynb"
     notebook.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', encoding="utf-8")
-    assert "1 notebook was not looked at" in run("-t", "npu", tmp_path).output
+    assert "1 notebook was not examined" in run("-t", "npu", tmp_path).output
     assert isinstance(run("-t", "npu", notebook).exception, NoSourcesError)
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -155,7 +155,7 @@ def test_a_kernel_that_no_program_needs_is_accepted_until_one_needs_it(tmp_path:
     assert "2 places accepted by A" in scanned.stdout.split("\n", 1)[0]
     migrated = torchferry("migrate", ".", "-t", "npu", cwd=tmp_path)
     assert (migrated.returncode, "settled by the fixes" in migrated.stdout) == (0, False), migrated.stdout
-    assert "Nothing remains to be done by hand" in migrated.stdout
+    assert "Nothing remains for you to do" in migrated.stdout
     assert "Accepted as they are: 2" in migrated.stdout
     (tmp_path / "train.py").write_text(program.format(imported="import fast"))
     assert torchferry("scan", ".", "-t", "npu", cwd=tmp_path).stdout.startswith("Blocked")

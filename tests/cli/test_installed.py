@@ -112,7 +112,7 @@ def test_every_form_has_programs_packages_and_what_was_not_looked_at(
         assert len(properties["notLookedAt"]) == 1
     elif form == "csv":
         grades = [row[1] for row in csv.reader(io.StringIO(text.lstrip("\ufeff")))]
-        assert grades[:5] == ["grade", "program", "package", "package", "not looked at"]
+        assert grades[:5] == ["grade", "program", "package", "package", "not examined"]
     else:
         for part in ("blocked by fastnet", "train.py:1 -&gt; fastnet/_C.so", "chooser 1.0", "a language that is not"):
             assert part in text or part.replace("&gt;", ">") in text

@@ -133,7 +133,7 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     write(folder, PROJECT)
     options = ["--device-module", "package"] if request.param == "installed" else []
     told = torchferry("migrate", ".", "-t", "musa", "--style", "portable", *options, folder=folder)
-    assert "Nothing remains to be done by hand." in told
+    assert "Nothing remains for you to do." in told
     text = (folder / "train.py").read_text(encoding="utf-8")
     assert ("import device_utils" in text, "torchferry" in text) == (not options, bool(options))
     return folder
@@ -326,7 +326,7 @@ if __name__ == "__main__":
 )
 def test_what_is_compiled_and_what_is_asked_by_name(target: str, told: str, tmp_path: Path) -> None:
     write(tmp_path, {"train.py": COMPILED})
-    assert "Nothing remains to be done by hand." in portable(tmp_path)
+    assert "Nothing remains for you to do." in portable(tmp_path)
     assert told in run(tmp_path, target)
 
 

@@ -123,7 +123,7 @@ def test_a_folder_without_a_file_is_not_ready(tmp_path: Path) -> None:
     done = _run(scan.command, tmp_path)
     assert (done.exit_code, done.stdout.split("\n")[0]) == (
         1,
-        "Not known for Huawei Ascend: no file here is of a kind that torchferry reads.",
+        "Not judged for Huawei Ascend: no file here is of a kind that torchferry reads.",
     )
     assert json.loads(_run(scan.command, tmp_path, "-f", "json").stdout)["verdict"] == "incomplete"
     (tmp_path / "a.py").write_text("x = 1\n")
@@ -174,7 +174,7 @@ def test_a_project_is_not_known_where_files_were_not_examined(
     arguments = (tmp_path, "--check") if command is migrate.command else (tmp_path,)
     done = _run(command, *arguments, "-j", 1)
     assert done.exit_code == 1
-    assert f"Not known for Huawei Ascend: {end}" in done.stdout
+    assert f"Not judged for Huawei Ascend: {end}" in done.stdout
     assert "Ready for" not in done.stdout
     assert json.loads(_run(command, *arguments, "-j", 1, "-f", "json").stdout)["verdict"] == "incomplete"
 
@@ -185,7 +185,7 @@ def test_a_file_that_is_broken_is_work_beside_programs_that_do_not_reach_it(tmp_
     assert _run(scan.command, tmp_path).stdout.startswith("Ready for Huawei Ascend after one decision.")
     (tmp_path / "b.py").write_text("import a\nif __name__ == '__main__':\n    print(1)\n")
     said = _run(scan.command, tmp_path).stdout
-    assert said.startswith("Not known for Huawei Ascend: b.py reaches what was not read; to do: one decision.")
+    assert said.startswith("Not judged for Huawei Ascend: b.py reaches what was not read; to do: one decision.")
     assert "cannot parse" in said
     assert "a.py:1:" in said
 

@@ -116,6 +116,7 @@ ALWAYS_SEVERAL = {
     "larger than {limit} bytes: it was not read",
     "{count} programs on {target}: {parts}",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
+    "more than {most} programs were found, and only the first {most} were judged",
     "keeps {found} % of {count} elements; {right} % are expected",
     "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",
     "the rule's source advises at least {wanted} steps; {count} was judged",
@@ -137,6 +138,52 @@ def test_what_counts_names_the_count() -> None:
         for (_, text), (plural, _) in MESSAGES.items()
         if plural and text not in OF_CLICK and "{count}" not in plural
     ] == []
+
+
+BANNED = (
+    (r"\bunsafe\b(?!-fixes)", "fix to read"),
+    (r"(?:cannot|could not) be determined", "could not be resolved"),
+    (r"\bnot (?:been )?looked (?:at|into)\b", "not examined"),
+    (r"\bpackages? of others\b", "third-party package"),
+    (r"\bheld against\b", "compared with"),
+    (r"\btaken as a value\b", "used as a value"),
+    (r"^Not known for\b", "Not judged for"),
+    (r"\bstops (?:one|\{count\}) programs?\b", "blocks"),
+    (r"\bbut for unresolved\b", "except for"),
+    (r"\bgraphics cards?\b", "card"),
+    ("你", "您"),
+    ("待定", "需要决定；待决定"),
+    ("不安全", "需过目的修复"),
+    ("未能判定", "无法判定"),
+    ("未查看", "未检查"),
+    ("修复后可用(?!于)", "修复后可运行"),
+    ("安全修改", "安全修复"),
+    ("第三方库", "第三方软件包"),
+    ("显卡", "卡；加速卡"),
+    ("归档", "压缩包"),
+    ("手动", "手工"),
+    ("类似的(?:内容|设置|东西)", "对应物"),
+    (r"[\u4e00-\u9fff] ?[,:;?] ?[\u4e00-\u9fff]", "，：；？"),
+)
+"""Words for which messages have another one, as users meet them: a pattern, and what is said instead."""
+
+NOT_BANNED = {
+    "rules of --unsafe replace text wherever it stands: tokens cannot be compared": "the name of an option",
+    "read the rule; without `--unsafe` it was not applied": "the name of an option",
+}
+"""Messages that have such a word all the same, and why."""
+
+
+def test_one_thing_has_one_word() -> None:
+    unlike = {
+        text: f"{text or chinese!r} has {found.group()!r}: {instead}"
+        for (_, text), (plural, chinese) in MESSAGES.items()
+        for pattern, instead in BANNED
+        for found in [re.search(pattern, "\n".join((text, plural, chinese)), re.MULTILINE)]
+        if found is not None
+    }
+    assert [why for text, why in unlike.items() if text not in NOT_BANNED] == []
+    assert sorted(NOT_BANNED.keys() - unlike.keys()) == [], "no longer needed"
 
 
 EXAMINED = ("{root}: {count} file examined for {target}", "{root}: {count} files examined for {target}")

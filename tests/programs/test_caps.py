@@ -86,4 +86,4 @@ def test_programs_beyond_those_that_are_judged_are_not_judged(tmp_path: Path, mo
     monkeypatch.setattr(judging, "MOST_PROGRAMS", 2)
     verdicts = judged(tmp_path, {f"p{number}.py": "import torch\nprint(torch.ones(1))\n" for number in range(3)})
     assert [each.verdict for each in verdicts.values()] == [Verdict.READY, Verdict.READY, Verdict.NOT_JUDGED]
-    assert "of more programs than 2" in verdicts["p2.py"].unread[0].reason.render()
+    assert "only the first 2 were judged" in verdicts["p2.py"].unread[0].reason.render()

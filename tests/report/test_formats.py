@@ -133,7 +133,7 @@ def test_what_stands_behind_one_option_is_told_once_and_a_way_that_was_not_found
     program = Program("train.py", Form.SCRIPT)
     judged = Judged(program, Verdict.WITHOUT, (), (obstacle("apex", 9, Way(Need.CHOSEN, ())),), alternatives=(*behind,))
     assert [line.render("en") for line in lines_of(judged)] == [
-        "apex, perhaps: there are too many ways to follow them all: net.py:9",
+        "apex, perhaps: too many paths lead there to follow them all: net.py:9",
         "torch.compile, only with `--fast` (places: 3): net.py:3",
     ]
     starts = (Start("python train.py", "a.sh:1"), Start("python train.py --fast", "a.sh:2", ("--fast",)))

@@ -205,7 +205,7 @@ def check(report: Report, lang: str) -> None:
         assert re.search(rf"^  {re.escape(name)} +{re.escape(expected.programs[name])}$", full_text, re.MULTILINE)
         alike = (each for each in report.programs if each.verdict is judged.verdict)
         phrases = (verdict_of(each) for each in alike)  # that of the one with most fixes stands for all that share it
-        words = {form.render(lang) for each in phrases for form in (each, say("{verdict}, at most", verdict=each))}
+        words = {form.render(lang) for each in phrases for form in (each, say("at most: {verdict}", verdict=each))}
         assert said[name] in words
 
 

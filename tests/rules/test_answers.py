@@ -70,7 +70,7 @@ def test_what_comes_of_more_uses_than_are_followed_is_not_known(
     found = question(tmp_path, ASKS + "".join(telling(30)))
     assert found.grade is Grade.MANUAL
     assert found.effect is Effect.UNKNOWN
-    assert "used in more places than are followed, up to train.py:" in found.message.render("en")
+    assert "used in more places than torchferry follows (up to train.py:" in found.message.render("en")
     for number in range(30):
         uses = telling(30)
         uses[number] = REFUSES.format(name="HAS")

@@ -78,7 +78,8 @@ def test_a_condition_says_which_line_it_waits_for(tmp_path: Path) -> None:
 def test_a_condition_says_which_line_makes_it_doubtful(tmp_path: Path) -> None:
     found = examine(tmp_path, GUARDED, "sdaa")
     assert all(
-        message.endswith("(line 5 changes with it and may be wrong)") for message in said(found, 3) + said(found, 4)
+        message.endswith("(line 5 changes with it, and that is a fix to read)")
+        for message in said(found, 3) + said(found, 4)
     )
     whole = examine(tmp_path, GUARDED, "sdaa", Selection(unsafe=True))
     assert whole.after is not None

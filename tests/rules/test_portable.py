@@ -49,13 +49,14 @@ STAYS = {
 REFUSED = {
     "the mode that tells where the host waits": (
         'import torch\n\ntorch.cuda.set_sync_debug_mode("warn")\n',
-        "CUD104", "`torch.cuda.set_sync_debug_mode` cannot be had in portable code",
+        "CUD104", "portable code has no counterpart of `torch.cuda.set_sync_debug_mode`",
     ),
     "figures that plugins give under names of their own": (
-        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103", "`torch.cuda.utilization` cannot be",
+        "import torch\n\nprint(torch.cuda.utilization())\n", "CUD103",
+        "portable code has no counterpart of `torch.cuda.utilization`",
     ),
     "a name of which nobody knows what stands for it": (
-        "import torch\n\ntorch.cuda._sleep(5)\n", "CUD106", "`torch.cuda._sleep` cannot be had in portable code",
+        "import torch\n\ntorch.cuda._sleep(5)\n", "CUD106", "portable code has no counterpart of `torch.cuda._sleep`",
     ),
     "a storage that is moved": (
         "import torch\n\nx.untyped_storage().cuda()\n", "DEV103", "a storage has `.cuda()` but not `.to(device)`",
@@ -77,13 +78,13 @@ REFUSED = {
         "DEV103", "TorchScript cannot compile this call",
     ),
     "a method of tensors that is handed on": (
-        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "the method `cuda` is taken as a value",
+        "import torch\n\nmoved = map(torch.Tensor.cuda, [x])\n", "DEV103", "the method `cuda` is used as a value",
     ),
     "torch.cuda handed to a function, which may ask it for any name": (
-        "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has every portable name",
+        "import torch\n\nrun(torch.cuda)\n", "CUD107", "it has all portable names",
     ),
     "torch.cuda as an attribute of a class": (
-        "import torch\n\n\nclass Backend:\n    module = torch.cuda\n", "CUD107", "it has every portable name",
+        "import torch\n\n\nclass Backend:\n    module = torch.cuda\n", "CUD107", "it has all portable names",
     ),
 }  # fmt: skip
 """Python that is left as it is, since no code for every device does the same, and what is said of it."""

@@ -207,7 +207,7 @@ def test_a_line_behind_the_end_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (root / "a.py").write_text(BLIND)
-    with pytest.raises(TorchferryError, match=r"names line 99 of a\.py, which has 4"):
+    with pytest.raises(TorchferryError, match=r"names line 99 of a\.py, whose last line is 4"):
         looked_at(root, {"a.py": BLIND}, [("a.py", 99)], Selection())
 
 

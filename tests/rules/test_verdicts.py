@@ -111,7 +111,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
     [
         ({**BUILT, "train.py": COPES}, "the code goes on without it"),
         ({**BUILT, "train.py": TRAIN.format("def fast():\n    import fast_ops")}, "no program needs what it compiles"),
-        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "reaches it cannot be determined"),
+        ({**BUILT, "train.py": TRAIN.format("if FUSED:\n    import fast_ops")}, "reaches it could not be resolved"),
         ({**BUILT, "ops/fast.py": "import fast_ops\n", "ops/__init__.py": "",
           "train.py": TRAIN.format("try:\n    from ops import fast\nexcept Exception:\n    fast = None")},
          "the code goes on without it"),
@@ -129,7 +129,7 @@ def test_what_is_needed_blocks(files: dict[str, str], tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_the_project_does_without_does_not_block(files: dict[str, str], reason: str, tmp_path: Path) -> None:
     found = report(tmp_path, files)
-    undecided = "cannot be determined" in reason
+    undecided = "could not be resolved" in reason
     assert found.verdict is (ProjectVerdict.MAY_NEED if undecided else ProjectVerdict.AFTER_WORK)
     assert any(reason in finding.message.render("en") for finding in found.work)
 

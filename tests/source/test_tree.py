@@ -158,8 +158,8 @@ def test_files_without_a_suffix_beyond_the_limit_are_said(tmp_path: Path, monkey
     monkeypatch.setattr(tree, "_MOST_BARE", 10)
     data = [f"data/{number:02}" for number in range(9)]
     bare(tmp_path, *data, "data/run", "tools/run", "run")
-    several = "too many files without a suffix: {} were not looked into; they may be scripts"
-    one = "too many files without a suffix: 1 was not looked into; it may be a script"
+    several = "too many files without a suffix: {} were not examined; they may be scripts"
+    one = "too many files without a suffix: 1 was not examined; it may be a script"
     assert told(tmp_path) == (["run", "tools/run"], [("data", several.format(2))])
     (tmp_path / "data" / "00").unlink()
     assert told(tmp_path) == (["run", "tools/run"], [("data", one)])

@@ -94,10 +94,10 @@ def advise(
         asked = AdviceQuestion(program, measured, target, findings)
         for piece in PIECES:
             found += piece(asked)
-    remarks += [say("{path} cannot be parsed and was not looked at", path=path) for path in sorted(set(code.unread))]
+    remarks += [say("{path} cannot be parsed and was not examined", path=path) for path in sorted(set(code.unread))]
     if notebooks:
         remarks.append(
-            say_plural("{count} notebook was not looked at", "{count} notebooks were not looked at", count=notebooks)
+            say_plural("{count} notebook was not examined", "{count} notebooks were not examined", count=notebooks)
         )
     remarks += _of_measured(measured, code)
     steps = tuple(place_of(step.file, step.node) for program in programs for step in program.steps)

@@ -170,7 +170,7 @@ class _Inspection:
         located = self.located(module)
         if located is not None and located.package not in self.opened:
             package, distribution = located.package, located.distribution
-            why = say("it was not looked into: there are too many packages")
+            why = say("it was not examined: there are too many packages")
             self.unopened[package] = Inspected(
                 package, distribution.name, distribution.version, State.UNREAD, chain=chain, problem=why
             )

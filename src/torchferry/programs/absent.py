@@ -167,7 +167,7 @@ class Absent:
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
-        return say("`{module}` is not in the tree: it may be written when it is built", module=module.lstrip("."))
+        return say("`{module}` is not in the tree; a build of the project may write it", module=module.lstrip("."))
 
     def _source_of_build(self, module: str, importer: str) -> str | None:
         """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
@@ -343,8 +343,8 @@ class Absent:
         if path in self._left:
             return say("{path} is a link that leaves the project; it is not followed", path=path)
         return say(
-            "{path} was not examined: git ignores it, it belongs to packages of others, or no project is around the "
-            "file that is named",
+            "{path} was not examined: git ignores it, it is in a third-party package, or the file "
+            "that you named lies in no project",
             path=path,
         )
 

@@ -67,7 +67,7 @@ def _reason(finding: Finding, need: Need | None) -> Message:
     if need is Need.OPTION:
         return say("only with an option that is off")
     if need is Need.CHOSEN:
-        return say("whether a program reaches it cannot be determined")
+        return say("whether a program reaches it could not be resolved")
     if _is_compiled(finding.code) and not finding.lacks:
         return say("no program needs what it compiles")
     return say("no program reaches it")

@@ -216,7 +216,9 @@ class _Judge:
         self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
         pairs = counted(say("judging programs"), closures.items())
         judged = [self._judged(program, closure) for program, closure in pairs]
-        too_many = say("of more programs than {most} the others were judged", most=MOST_PROGRAMS)
+        too_many = say(
+            "more than {most} programs were found, and only the first {most} were judged", most=MOST_PROGRAMS
+        )
         left = programs[MOST_PROGRAMS:]
         judged += [Judged(each, Verdict.NOT_JUDGED, unread=(Unread(each.path, too_many),)) for each in left]
         return tuple(judged)
@@ -305,7 +307,7 @@ class _Judge:
         open_ones = [inner for path in running for inner in self.modules.unfollowed.get(path, ())]
         unfollowed = tuple(Unread(f"{inner.path}:{inner.line}", inner.message) for inner in open_ones)
         unread += tuple(
-            Unread(f"{path}:{place.line}", say("more programs are started from here on, which were not judged"))
+            Unread(f"{path}:{place.line}", say("more programs are started from here; they were not judged"))
             for path in running
             if (place := self.started.beyond(path)) is not None
         )

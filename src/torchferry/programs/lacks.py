@@ -300,7 +300,7 @@ class Lacks:
             return say("rewrite them")
         if table.takes_cuda_syntax:
             return say("port them with `torchferry port`")
-        return say("rewrite them in {language}, as `torchferry port` requests them", language=table.language)
+        return say("rewrite them in {language} (`torchferry port` says what each has to do)", language=table.language)
 
     def _is_built_for_the_host(self, script: str) -> bool:
         """Whether a build script builds the module for the CPU where there is no CUDA."""

@@ -107,7 +107,7 @@ class Unfollowed(NamedTuple):
         """What is said of it."""
         if self.reason is not None:
             return self.reason
-        return say("imports a module whose name cannot be determined: {text}", text=self.text)
+        return say("imports a module by a name that could not be resolved: {text}", text=self.text)
 
 
 class Modules:
@@ -364,10 +364,12 @@ class Modules:
                     self._connect(Edge(path, file, line, indented=True, chosen=chosen))
             of_others = asked.of_others(self.plugins)
             if asked.groups is None:
-                reasons = [say("loads plugins of a group whose name cannot be determined: {text}", text=text)]
+                reasons = [
+                    say("loads the plugins of an entry-point group whose name could not be resolved: {text}", text=text)
+                ]
             elif asked.is_open(self.plugins):
                 of_others = []
-                reasons = [say("loads plugins of the project that cannot all be determined: {text}", text=text)]
+                reasons = [say("loads plugins of the project, some of which could not be resolved: {text}", text=text)]
             else:
                 reasons = [
                     say("loads what other packages provide for `{group}`: {text}", group=group, text=text)

@@ -162,7 +162,7 @@ class UnreadParts:
         if source is None:
             return say("is not text that Python can read")
         if len(source.text) > LONGEST:
-            return say("is too long to follow a way through it")
+            return say("is too long to follow how programs pass through it")
         fault = parse_fault(source.text)
         return say("does not parse: line {line}: {error}", line=fault[0], error=fault[1]) if fault is not None else None
 

@@ -42,13 +42,13 @@ class _Account:
         listing = self.analysis.listing
         assert listing is not None
         if _is_unread(self.root / ".gitmodules"):
-            yield Unlooked(".gitmodules", say("cannot be read: it is not known which submodules are not there"), 0)
+            yield Unlooked(".gitmodules", say("cannot be read, so it is not known which submodules are missing"), 0)
         for submodule in absent_submodules(self.root):
             yield Unlooked(submodule.path, say("a submodule that is not checked out ({url})", url=submodule.url), 0)
         yield from self._by_folder(listing.ignored, say("hidden by .gitignore, in a tree without git"))
         yield from self._by_folder(listing.excluded, say("left out by the settings or by `--exclude`"))
         for folder in listing.left_alone:
-            yield Unlooked(folder, say("packages of others, which are not examined"), 0)
+            yield Unlooked(folder, say("third-party packages, which are not examined"), 0)
         for folder in listing.built:
             yield Unlooked(folder, say("a folder that a build wrote, which is not examined"), 0)
         yield from self._too_large()

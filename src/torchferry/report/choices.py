@@ -52,7 +52,7 @@ def _edits(decision: ReportedDecision) -> list[DecisionChoice]:
     if not _has_edits(decision):
         return []
     fixed = sum(is_decided_by(finding, FIX) for finding in decision.findings)
-    text = say("take the edits that torchferry proposes, after reading them (`--diff` shows them)")
+    text = say("take the fixes of torchferry, after reading them (`--diff` shows them)")
     left = len(decision.places) - fixed
     cost = _places(fixed)
     if left > 0:
@@ -78,7 +78,7 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
         use = noted(say("use `{use}` in place of `{package}`", use=row.use, package=package), row.remark)
         choices.append(DecisionChoice("", use, places))
     else:
-        choices.append(DecisionChoice("", say("change the code as it says above"), places))
+        choices.append(DecisionChoice("", say("change the code as the text above says"), places))
     speed = plain_attention_speed(chosen) if package in ATTENTION_PACKAGES else None
     if speed is not None:
         plain = say("call `torch.nn.functional.scaled_dot_product_attention` in place of `{package}`", package=package)
@@ -95,14 +95,14 @@ def _without(decision: ReportedDecision) -> list[DecisionChoice]:
     """Return how its programs do without what the target lacks, where not one of them always needs it."""
     if decision.stopped or not decision.undecided:
         return []
-    text = say("start the programs so that they do not come there: the conditions stand with the ways")
-    return [DecisionChoice("", text, say("no code changes; each run has to be looked at"))]
+    text = say("start the programs so that they do not reach it (the conditions stand under “How programs reach it”)")
+    return [DecisionChoice("", text, say("no code changes; you have to check each run"))]
 
 
 def _acceptance(decision: ReportedDecision) -> list[DecisionChoice]:
     if not can_be_accepted(decision):
         return []
-    cost = say("no code changes; the report goes on to say that you have accepted it")
+    cost = say("no code changes; reports keep saying that you have accepted it")
     return [DecisionChoice(ACCEPT, say("leave it as it is"), cost)]
 
 

@@ -19,7 +19,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 def render(report: Report, lang: str) -> str:
     """Return the report as CSV, one finding a row.
 
-    Rows of the grades `failure`, `program`, `package` and `not looked at` stand before the findings, without a code.
+    Rows of the grades `failure`, `program`, `package` and `not examined` stand before the findings, without a code.
     """
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n")
@@ -49,7 +49,7 @@ def render(report: Report, lang: str) -> str:
         writer.writerow(["", "package", "", _plain(name), "", "", _plain(state), _plain(reason)])
     for unlooked in report.unlooked:
         text = unlooked_message(unlooked).render(lang)
-        writer.writerow(["", "not looked at", "", _plain(unlooked.place), "", "", _plain(text), ""])
+        writer.writerow(["", "not examined", "", _plain(unlooked.place), "", "", _plain(text), ""])
     for finding in report.findings:
         place = finding.location
         writer.writerow(

@@ -102,7 +102,7 @@ def program_classes(report: Report) -> Iterator[ProgramClass]:
             reserved_ones = sum(bool(each.unresolved or each.carriers or each.accepted) for each in group)
             words = say("{verdict}, {count} with reservations", verdict=words, count=reserved_ones)
         elif is_open:
-            words = say("{verdict}, but for unresolved places", verdict=words)
+            words = say("{verdict}, except for places that could not be resolved", verdict=words)
         if rests:
             words = say("{verdict}, on unverified code", verdict=words)
         if is_accepted:
@@ -210,7 +210,7 @@ def without_command(report: Report) -> Message | None:
     if report.verdict is ProjectVerdict.READY:
         return say("Next: nothing is to be done in the code.")
     if report.partial:
-        return say("Next: scan the whole project; what these files reach stands in others.")
+        return say("Next: scan the whole project; these files use code in other files.")
     return None
 
 

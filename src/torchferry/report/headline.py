@@ -30,7 +30,7 @@ def verdict_sentence(report: Report) -> Message:
     elif verdicts == {Verdict.NOT_JUDGED}:
         title = report.programs[0].program.title
         verdict = say(
-            "Not known for {target}: {program} reaches what was not read", target=report.target_title, program=title
+            "Not judged for {target}: {program} reaches what was not read", target=report.target_title, program=title
         )
     elif verdicts == {Verdict.MAY_NEED}:
         (judged,) = report.programs
@@ -141,10 +141,10 @@ def _incomplete(report: Report, why: Message, work: Message | None) -> Message:
             why=why,
         )
     if report.all_unexamined:
-        return say("Not known for {target}: {why}.", target=target, why=why)
+        return say("Not judged for {target}: {why}.", target=target, why=why)
     if work is None:
-        return say("Not known for {target}: {why}; the rest needs no change.", target=target, why=why)
-    return say("Not known for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
+        return say("Not judged for {target}: {why}; the rest needs no change.", target=target, why=why)
+    return say("Not judged for {target}: {why}; the rest needs {work}.", target=target, why=why, work=work)
 
 
 def _blockers(report: Report) -> Message:

@@ -158,9 +158,9 @@ class _DecisionWriter:
         count = context.text(say("Programs: {count}", count=len(decision.programs)))
         yield f'<details class="waiting"><summary>{count}</summary>'
         programs = (
-            (say("It stops:"), decision.stopped),
-            (say("These may need it:"), decision.undecided),
-            (say("These reach one of its places:"), decision.waiting),
+            (say("Programs that it blocks:"), decision.stopped),
+            (say("Programs that may need it:"), decision.undecided),
+            (say("Programs that reach one of its places:"), decision.waiting),
         )
         for title, names in programs:
             if names:
@@ -178,7 +178,7 @@ class _DecisionWriter:
         if not ways:
             return
         shared = shared_conditions(ways)
-        yield f"<p><b>{context.title(say('How they come there:'))}</b></p><ul>"
+        yield f"<p><b>{context.title(say('How programs reach it:'))}</b></p><ul>"
         if shared:
             conditions = "".join(f"<li>{text(condition)}</li>" for condition in shared)
             yield f"<li>{context.text(say('all of them only where'))}<ul>{conditions}</ul></li>"

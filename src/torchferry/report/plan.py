@@ -97,7 +97,7 @@ def _code(report: Report, place: str, target: str) -> Iterator[PlanStep]:
         yield PlanStep(text, f"{migrate} --unsafe-fixes", count)
     decisions = [finding for finding in report.findings if finding.grade is Grade.MANUAL and not finding.blocker]
     if decisions:
-        text = say_plural("decide {count} place", "decide {count} places", count=len(decisions))
+        text = say_plural("decide about {count} place", "decide about {count} places", count=len(decisions))
         scan = f"torchferry scan {place} --target {target}"
         yield PlanStep(text, scan, len(decisions), tuple(_by_file(decisions)))
     if report.blockers:
@@ -123,8 +123,11 @@ def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
     places = [finding for finding in report.work if rule_facts(finding.code).about.is_of_others]
     if places:
         families_of_others = ",".join(name for name, family in families().items() if family.about.is_of_others)
-        text = say_plural("{count} place is about a package of others", "{count} places are about packages of others",
-                          count=len(places))  # fmt: skip
+        text = say_plural(
+            "{count} place is about a third-party package",
+            "{count} places are about third-party packages",
+            count=len(places),
+        )
         yield PlanStep(text, f"torchferry scan {place} --target {target} --select {families_of_others}", len(places))
     attention = sum(rule_facts(finding.code).about is Subject.ATTENTION for finding in report.findings)
     if attention:
@@ -150,7 +153,7 @@ def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
         kernels = len(report.native.kernels)
         text = say_plural("port {count} kernel of CUDA C++", "port {count} kernels of CUDA C++", count=kernels)
         yield PlanStep(text, report.native.command, kernels)
-    text = say("which operators are needed that the target lacks")
+    text = say("find the operators that are needed and that the target lacks")
     yield PlanStep(text, f"torchferry ops report --target {target} -- python PROGRAM")
 
 

@@ -159,7 +159,7 @@ def source_of(obstacle: Obstacle) -> Message:
         case Source.CODE:
             return say("which the project compiles")
         case Source.TABLE:
-            return say("by the tables")
+            return say("as torchferry's tables say")
         case Source.ENVIRONMENT:
             return say("as it is installed")
 
@@ -189,7 +189,7 @@ def circumstance_of(obstacle: Obstacle, most: int | None = None) -> Message:
     if way.need is Need.GUARDED:
         return say("the code goes on without it")
     if not way.steps:
-        return say("perhaps: there are too many ways to follow them all")
+        return say("perhaps: too many paths lead there to follow them all")
     if way.conditions:
         shown = way.conditions if most is None else tuple(_brief(each) for each in way.conditions[:most])
         more = f"; +{len(way.conditions) - len(shown)}" if len(shown) < len(way.conditions) else ""
@@ -216,7 +216,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
     for build in judged.builds:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
     for doubt in judged.doubts:
-        yield say("look at {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
+        yield say("check {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
     alike: dict[tuple[str, Way], list[Obstacle]] = {}  # one call after another behind the same option is told once
     for obstacle in (*judged.optional, *judged.alternatives):
         alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)

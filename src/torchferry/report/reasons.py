@@ -94,7 +94,7 @@ def _how(judged: Judged, obstacle: Obstacle, *, whole: bool) -> Message:
     if obstacle in judged.builds:
         return say("another build is needed")
     if obstacle in judged.doubts:
-        return say("look at it")
+        return say("to be checked")
     how = circumstance_of(obstacle, most=None if whole else 1)
     start = judged.program.start_with(obstacle.way.options)
     return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)

@@ -43,9 +43,9 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
         if choice.name:
             yield f"    torchferry decide {visible(decision.id)} {choice.name} {visible(asked)} --why REASON"
     programs = (
-        (say("It stops:"), decision.stopped),
-        (say("These may need it:"), decision.undecided),
-        (say("These reach one of its places:"), decision.waiting),
+        (say("Programs that it blocks:"), decision.stopped),
+        (say("Programs that may need it:"), decision.undecided),
+        (say("Programs that reach one of its places:"), decision.waiting),
     )
     for title, names in programs:
         if names:
@@ -75,7 +75,7 @@ def _way_lines(ways: Sequence[tuple[str, Obstacle]], layout: TextLayout) -> Iter
     lang = layout.lang
     shared = shared_conditions(ways)
     yield ""
-    yield layout.title(say("How they come there:"))
+    yield layout.title(say("How programs reach it:"))
     if shared:
         yield f"  {say('all of them only where').render(lang)}"
         for condition in shared:

@@ -101,14 +101,14 @@ def summary(
         if verbose:
             yield from by_file(work, lang, verbose=True)
     elif report.verdict is ProjectVerdict.MAY_NEED:
-        yield say("Nothing remains to be done by hand; what the files do not decide:").render(lang)
+        yield say("Nothing remains for you to do; what the files do not say:").render(lang)
         for judged in report.programs:
             for message in lines_of(judged._replace(unverified=())) if judged.undecided else ():
                 yield visible(f"  {judged.program.title}: {message.render(lang)}")
     elif report.verdict is ProjectVerdict.INCOMPLETE:
-        yield say("Nothing remains of what was examined; what was not is named above.").render(lang)
+        yield say("Nothing remains for you in what was examined; what was not examined is named above.").render(lang)
     else:
-        yield say("Nothing remains to be done by hand.").render(lang)
+        yield say("Nothing remains for you to do.").render(lang)
     yield from accepted_lines(report, layout)
     if notes:
         yield ""

@@ -118,7 +118,7 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
         most = max(group, key=lambda judged: judged.fixes)
         words = verdict_of(most)
         if most.verdict is not Verdict.NOT_JUDGED and any(judged.fixes != most.fixes for judged in group):
-            words = say("{verdict}, at most", verdict=words)
+            words = say("at most: {verdict}", verdict=words)
         yield f"      {layout.paint(cut(visible(words.render(lang)), LONGEST), VERDICT_GRADES[most.verdict])}"
         reasons = list(reasons_of(group, decisions, whole=verbose))
         for reason in reasons if verbose else reasons[:_MOST_REASONS]:
@@ -213,7 +213,7 @@ def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
     """Yield what happens at the places of a decision, and how many programs wait for it."""
     yield effect_words(decision.effect)
     if decision.stopped:
-        yield say_plural("stops one program", "stops {count} programs", count=len(decision.stopped))
+        yield say_plural("blocks one program", "blocks {count} programs", count=len(decision.stopped))
     if decision.undecided:
         need = say_plural("one program may need it", "{count} programs may need it", count=len(decision.undecided))
         first = next((obstacle for program, obstacle in decision.ways if program in decision.undecided), None)

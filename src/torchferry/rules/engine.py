@@ -132,9 +132,8 @@ class Engine:
             return examined
         if len(data) > self.options.max_file_size:
             message = say_plural(
-                "{count} byte is above the limit of {limit}; it names CUDA, look at it by hand or raise max-file-size",
-                "{count} bytes are above the limit of {limit}; it names CUDA, look at it by hand "
-                "or raise max-file-size",
+                "{count} byte is above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
+                "{count} bytes are above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
                 count=len(data),
                 limit=self.options.max_file_size,
             )

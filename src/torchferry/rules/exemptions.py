@@ -46,7 +46,7 @@ def exemption_for(context: PythonContext, node: ast.AST) -> Exemption | None:
         return Exemption(say("in this build script it decides whether CUDA kernels are compiled"), Stays.BUILDS)
     compiler = compiler_of(context, node)
     if compiler is not None:
-        reason = say("it names a back end of {compiler}, a compiler, and no device", compiler=compiler)
+        reason = say("it names a back end of the compiler {compiler}, not a device", compiler=compiler)
         return Exemption(reason, Stays.CUDA_MODULE, context.file.statement(node))
     has_branch = say("there is already a branch for {target}", target=context.target.title)
     branch = _target_branch(context, node)

@@ -43,7 +43,9 @@ def resolve_groups(
         if finding.group and (silenced or finding.grade is Grade.MANUAL):
             blocked.setdefault(finding.group, _blocking(finding, silenced))
         if finding.group and finding.grade is Grade.UNSAFE:
-            uncertain.setdefault(finding.group, say("line {line} changes with it and may be wrong", line=place.line))
+            uncertain.setdefault(
+                finding.group, say("line {line} changes with it, and that is a fix to read", line=place.line)
+            )
         if finding.group and _WORSE[finding.grade] > _WORSE[grades.get(finding.group, Grade.NOTE)]:
             grades[finding.group] = finding.grade
     _spread(findings, blocked)

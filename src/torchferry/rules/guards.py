@@ -418,12 +418,12 @@ class _Guards:
             return None
         place = f"{consequence.path}:{consequence.line}"
         if consequence.effect is AnswerEffect.REFUSES:
-            refuses = say("{message}; the program refuses to go on without it ({place})", message=message, place=place)
+            refuses = say("{message}; the program then refuses to go on ({place})", message=message, place=place)
             return refuses, Effect.RAISES
         if consequence.effect is AnswerEffect.UNKNOWN:
             unknown = say(
-                "{message}; the answer is used in more places than are followed, up to {place}: look for one that "
-                "refuses to go on, or that chooses what runs",
+                "{message}; the answer is used in more places than torchferry follows (up to {place}): "
+                "look for one that refuses to go on, or that chooses what runs",
                 message=message,
                 place=place,
             )

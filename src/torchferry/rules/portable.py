@@ -84,8 +84,8 @@ def outside_torchscript(context: PythonContext, findings: list[Finding]) -> list
     for finding in findings:
         if finding.grade is Grade.SAFE and any(_is_called_in_torchscript(context, edit) for edit in finding.edits):
             message = say(
-                "{message}; TorchScript cannot compile this call: hand the device in as an argument, or write it where "
-                "`torch.jit` compiles nothing",
+                "{message}; TorchScript cannot compile this call: pass the device as an argument, or move"
+                " the call to code that `torch.jit` does not compile",
                 message=finding.message,
             )
             finding = finding.regraded(Stage.TORCHSCRIPT, Grade.UNSAFE, message)

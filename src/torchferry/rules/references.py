@@ -101,7 +101,7 @@ def replaced(context: PythonContext, name: str, row: Row) -> Message:
     if row.status == "unknown":
         return unknown(context, name, decide(target, row).use)
     if row.use == name:
-        return noted(say("`{found}` on {target}", found=name, target=target.title), row.remark)
+        return noted(say("`{found}` has the same name on {target}", found=name, target=target.title), row.remark)
     return noted(say("`{found}` is `{use}` on {target}", found=name, use=row.use, target=target.title), row.remark)
 
 
@@ -122,7 +122,7 @@ def missing(context: PythonContext, name: str, row: Row) -> Message:
         advice = say("whether there is a counterpart is UNKNOWN; try it on the card")
     of_vendor = decide(context.target, context.target.of_vendor(name)).decision
     if context.target.module and of_vendor in (Decision.WRITE, Decision.TRY):
-        return say("`{found}` cannot be had in portable code: {advice}", found=name, advice=advice)
+        return say("portable code has no counterpart of `{found}`: {advice}", found=name, advice=advice)
     return say(
         "`{found}` has no counterpart in {plugin}: {advice}",
         found=name,

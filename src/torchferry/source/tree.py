@@ -333,8 +333,8 @@ def _unreadable(paths: Sequence[str]) -> Iterator[Skipped]:
 def _beyond(paths: Sequence[str]) -> Iterator[Skipped]:
     for place, count in _by_folder(paths):
         reason = say_plural(
-            "too many files without a suffix: {count} was not looked into; it may be a script",
-            "too many files without a suffix: {count} were not looked into; they may be scripts",
+            "too many files without a suffix: {count} was not examined; it may be a script",
+            "too many files without a suffix: {count} were not examined; they may be scripts",
             count=count,
         )
         yield Skipped(place, reason)

@@ -21,7 +21,7 @@ from torchferry.source.tree import list_files
 
 PARTS = ["cuda", "cuda:1", ",", ";", "|", "\t", " ", "\n", "=", ">", "<", '"', "x", "é", "_"]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=25).map("".join)
-HOLDS = "`{}` holds a device that the program may read, in a form that is not read here"
+HOLDS = "`{}` holds a device that the program may read, in a format that torchferry does not read; look at it yourself"
 PATTERNS = (unread_files._CELL, unread_files._VALUE)
 
 

@@ -31,7 +31,7 @@ class AttentionSetting(SwitchRule):
         values = plain(name, value, target)
         if row.name.startswith("transformers."):
             if row.status == "same":
-                return Grade.NOTE, say("setting `{name}: {value}` on {target}", **values)
+                return Grade.NOTE, say("setting `{name}: {value}` stays as it is on {target}", **values)
             message = say("setting `{name}: {value}` is `{use}` on {target}", use=row.use or "UNKNOWN", **values)
             return Grade.UNSAFE, message
         message = say(

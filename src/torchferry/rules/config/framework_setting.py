@@ -69,5 +69,5 @@ class FrameworkSetting(Rule):
                     edits = [Edit(*span, row.use)]
                     yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, edits)
                 elif row.remark is not None:
-                    message = say("setting `{key}: {value}` on {target}", **values)
+                    message = say("setting `{key}: {value}` stays as it is on {target}", **values)
                     yield self.finding(context, span, noted(message, row.remark), Grade.NOTE, effect=Effect.NOTHING)

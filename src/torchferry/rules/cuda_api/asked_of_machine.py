@@ -89,7 +89,7 @@ class AskedOfMachine(Rule):
             message = self._skipped(context)
             if attempt.module:
                 message = say(
-                    "{target} does not have `{module}`, and by that the program takes another device or dtype here; "
+                    "{target} does not have `{module}`, so the program takes another device or dtype here; "
                     "decide which of the two is right",
                     target=context.target.title,
                     module=attempt.module,
@@ -98,8 +98,8 @@ class AskedOfMachine(Rule):
 
     def _skipped(self, context: PythonContext) -> Message:
         return say(
-            "this asks for CUDA, and not by torch: on {target} the answer is no, and what is behind it is skipped; "
-            "ask torch for the device",
+            "asks whether CUDA is there, but does not ask torch: on {target} the answer is no, and "
+            "the code that depends on it is skipped; ask torch for the device",
             target=context.target.title,
         )
 

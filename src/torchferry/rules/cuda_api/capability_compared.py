@@ -113,8 +113,8 @@ def _refused(context: PythonContext, reading: CapabilityRead) -> _Decision | Non
                 )
                 if bears is Bears.OPEN:
                     message = say(
-                        "`{found}` is None on {target}, and whether what is done with it here takes None is UNKNOWN; "
-                        "check for the needed feature",
+                        "`{found}` is None on {target}, and whether this line accepts None is UNKNOWN; check for "
+                        "the needed feature",
                         found=value,
                         target=context.target.title,
                     )

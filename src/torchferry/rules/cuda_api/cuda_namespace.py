@@ -105,8 +105,8 @@ class CudaNamespace(Rule):
         if not is_asked and not _has_names_alone(context, owner):
             grade = Grade.UNSAFE
             message = say(
-                "{message}; it has every portable name, also one that a device lacks, and none beside these: look at "
-                "what it is asked for",
+                "{message}; it has all portable names, even those that a device lacks, but no others: "
+                "check which names the program asks it for",
                 message=message,
             )
         return self.finding(context, span, message, grade, [Edit(*span, use)], imports=(module,))

@@ -41,8 +41,10 @@ class CudaPatched(Rule):
         ]
         first = min(stores, key=lambda node: (node.lineno, node.col_offset))
         message = say_plural(
-            "this file replaces {count} name of `torch.cuda`, so it stays; decide what it should do on {target}",
-            "this file replaces {count} names of `torch.cuda`, so it stays; decide what it should do on {target}",
+            "this file replaces {count} name of `torch.cuda`, so torchferry leaves the whole file as "
+            "it is; decide what it should do on {target}",
+            "this file replaces {count} names of `torch.cuda`, so torchferry leaves the whole file as"
+            " it is; decide what it should do on {target}",
             count=len(stores),
             target=context.target.title,
         )

@@ -64,13 +64,13 @@ class ErrorText(Rule):
         word, written = (_EXHAUSTED, own) if _EXHAUSTED in value else (_EXHAUSTED.lower(), str(own).lower())
         if not isinstance(own, str) or word not in value:
             message = say(
-                "this compares the text of an error of CUDA; on {target} errors may have other texts: ask for what "
-                "both say, such as `out of memory`, or catch the class of the error",
+                "compares the text of a CUDA error, which may be another on {target}: look for words that"
+                " both have, such as `out of memory`, or catch the class of the error",
                 target=context.target.title,
             )
             return self.finding(context, span, message, Grade.MANUAL)
         message = say(
-            "this compares the text of an error of CUDA; on {target} it is `{text}`",
+            "compares the text of a CUDA error; on {target} it is `{text}`",
             target=context.target.title,
             text=written,
         )

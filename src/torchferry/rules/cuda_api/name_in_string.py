@@ -139,7 +139,7 @@ class NameInString(Rule):
 
 def _by_hand(context: Context, name: str) -> Message:
     return say(
-        "`{found}` in a string: where something looks it up, it is what {target} has in its place that must be named",
+        "`{found}` stands in a string: if code looks it up by this name, write the name that {target} has in its place",
         found=name,
         target=context.target.title,
     )

@@ -206,7 +206,11 @@ def _of_file(named: NamedFile) -> Message:
     path, reason = named.path, named.why_unread
     if reason is not None:
         return say("`{file}` was not read ({reason}); it may name a CUDA device", file=path, reason=reason)
-    return say("`{file}` holds a device that the program may read, in a form that is not read here", file=path)
+    return say(
+        "`{file}` holds a device that the program may read, in a format that torchferry does not "
+        "read; look at it yourself",
+        file=path,
+    )
 
 
 def _is_unread(context: PythonContext, origin: str) -> bool:

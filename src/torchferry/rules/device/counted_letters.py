@@ -101,8 +101,8 @@ class CountedLetters(Rule):
                 continue
             if context.devices.values.holds(cut.value) and exemption_reason(context, call) is None:
                 message = say(
-                    "the index of a device is behind `{cuda}:` here, by the number of letters; on {target} it is "
-                    "behind `{device}:`",
+                    "takes the index of a device from a text by the length of `{cuda}:`; on {target} it "
+                    "stands behind `{device}:`",
                     cuda=cuda.DEVICE_TYPE,
                     device=context.target.backend.DEVICE_TYPE,
                     target=context.target.title,

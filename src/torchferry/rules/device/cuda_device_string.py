@@ -84,7 +84,7 @@ class CudaDeviceString(Rule):
                 continue
             shown = text.replace("cuda", own)
             message = say(
-                "device string `{text}` is put together of parts; on {target} it is `{device}`",
+                "device string `{text}` is built from parts; on {target} it is `{device}`",
                 text=text,
                 target=context.target.title,
                 device=shown,
@@ -107,7 +107,7 @@ class CudaDeviceString(Rule):
         written = written_device(context, node)
         if written.edits and cutting_call(context, node) is not None:
             message = say(
-                "`{text}` is cut off a text, such as what a user asks for; on {target} cut off `{device}` too",
+                "removes `{text}` from a text, such as the device that a user names; on {target} remove `{device}` too",
                 text=node.value,
                 target=context.target.title,
                 device=written.shown,
@@ -122,7 +122,7 @@ class CudaDeviceString(Rule):
         )
         cut = letters_compared(context, node)
         if cut is not None and cut.edits is None:
-            message = say("{message}; the text that it is compared with is cut by its length", message=message)
+            message = say("{message}; it is compared with a slice of its length: change both", message=message)
         if not written.edits or (cut is not None and cut.edits is None):
             return self.finding(context, span, message, Grade.MANUAL)
         edits = [*written.edits, *((cut.edits or ()) if cut is not None else ())]

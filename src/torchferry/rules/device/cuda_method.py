@@ -97,7 +97,7 @@ class CudaMethod(Rule):
         title = context.target.title
         if not isinstance(mover, str) or context.target.module:
             message = say(
-                "the method `cuda` is taken as a value; on {target} take a function that calls `.to(device)`",
+                "the method `cuda` is used as a value; on {target} use a function that calls `.to(device)`",
                 target=title,
             )
             return self.finding(context, span, message, Grade.MANUAL)
@@ -134,15 +134,15 @@ class CudaMethod(Rule):
             if is_device and _may_be_own(context, func.value):
                 grade = Grade.UNSAFE
                 message = say(
-                    "{message}, which takes a device for an object of the class with its own `cuda`, and none for a "
-                    "module of torch",
+                    "{message}: an object of the class with its own `cuda` can be given a device there, a "
+                    "module of torch cannot",
                     message=message,
                 )
             elif refuses and not is_device and not _is_taken(context, call, func.value):
                 grade = Grade.UNSAFE
                 message = say(
-                    "{message}, which takes an index for a module and no device: where it is given a device, write "
-                    "`.to()` instead",
+                    "{message}: a module can be given an index there, but no device; where it is given a "
+                    "device, write `.to()` instead",
                     message=message,
                 )
             return self.finding(context, (start, last), message, grade, [Edit(start, end, mover)])

@@ -81,7 +81,7 @@ class IsCuda(Rule):
 
     def _called(self, context: PythonContext, node: ast.Attribute) -> Finding:
         message = say(
-            "`.is_cuda()` is called, so it is no tensor's property: see what it answers on {target}",
+            "`.is_cuda()` is called, so it is not the property of a tensor: check what it returns on {target}",
             target=context.target.title,
         )
         return self.finding(context, context.file.span(node), message, Grade.MANUAL)
@@ -105,7 +105,7 @@ class IsCuda(Rule):
     @staticmethod
     def _without_property(context: PythonContext) -> Message:
         return say(
-            "the property `is_cuda` is taken as a value; on {target} take a function that asks `.device.type`",
+            "the property `is_cuda` is used as a value; on {target} use a function that asks `.device.type`",
             target=context.target.title,
         )
 

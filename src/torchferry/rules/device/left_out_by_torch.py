@@ -60,7 +60,7 @@ def _calls(context: PythonContext) -> Iterator[tuple[str, ast.Call, Message]]:
     """Yield the calls, each with its word and what is said of it."""
     title = context.target.title
     pinned = say("torch pins no memory for {target}: omit it, it only affects speed", target=title)
-    packed = say("torch packs no tensors of {target}: move the tensor to the CPU before", target=title)
+    packed = say("torch packs no tensors of {target}: move the tensor to the CPU first", target=title)
     for call in calls_of(context, _PIN):
         yield _PIN, call, pinned
     for call in calls_of(context, "__dlpack__"):

@@ -59,8 +59,8 @@ class LoadOntoDevice(Rule):
 def refused(context: PythonContext, location: ast.expr) -> Message:
     """Return what is said of a location that `torch.load` does not load to."""
     return say(
-        "torch loads nothing onto {target}, so `map_location={found}` raises; load to the CPU and move what is "
-        "used otherwise than by `load_state_dict`",
+        "torch loads nothing onto {target}, so `map_location={found}` raises; load to the CPU, "
+        "and move the tensors that `load_state_dict` does not copy",
         target=context.target.title,
         found=context.file.text(location),
     )

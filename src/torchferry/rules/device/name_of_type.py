@@ -71,7 +71,8 @@ class NameOfType(Rule):
                 continue
             if (is_name or not _is_written(context, whole)) and exemption_reason(context, whole) is None:
                 message = say(
-                    "a name is made of the type of a device: on {target} it is `{own}`, and there is only `{name}`",
+                    "builds a name from the type of a device: on {target} that is `{own}`, but only `{name}` "
+                    "exists; add that name, or choose from a table",
                     target=context.target.title,
                     own=own,
                     name=name,

@@ -73,8 +73,8 @@ class OptionWord(Rule):
         module = context.target.module
         use = f"{module}.device_named" if module else f'lambda word: word.replace("{cuda.DEVICE_TYPE}", "{own}")'
         message = say(
-            "option `{name}` takes any word and is compared with the device: who still says `{word}` would silently "
-            "get the other branch on {target}; the option reads it as the device there",
+            "option `{name}` takes any word and is compared with the device: on {target}, `{word}` "
+            "would silently choose the other branch; the fix reads it as the device there",
             name=name,
             word=cuda.DEVICE_TYPE,
             target=context.target.title,

@@ -118,7 +118,7 @@ class WordInText(Rule):
             return
         edits = [] if context.target.module else held.edits
         message = say(
-            "`{text}` is held against a device, which is `{device}` on {target}",
+            "`{text}` is compared with a device, which is `{device}` on {target}",
             text=text,
             device=context.target.backend.DEVICE_TYPE,
             target=context.target.title,

@@ -69,7 +69,8 @@ class NcclBackendString(Rule):
                     continue
                 if item.slice.value == cuda.DEVICE_TYPE or type(item.slice.value) is int:
                     message = say(
-                        "`{text}` is the backend of CUDA, or what stands at its place; on {target} use `{use}`",
+                        "`{text}` takes CUDA's backend, or the one at its position, from a table of torch; on "
+                        "{target} use `{use}`",
                         text=context.file.text(item),
                         target=context.target.title,
                         use=context.target.backend.COLLECTIVE,

@@ -64,7 +64,7 @@ class PortableDtype(Rule):
             parent = context.file.parents.get(node)
             if isinstance(parent, ast.Compare):
                 message = say(
-                    "`{found}` is compared with, and with `--dtype auto` another dtype may be there",
+                    "something is compared with `{found}`, and with `--dtype auto` it may be another dtype",
                     found="torch.bfloat16",
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)

@@ -118,7 +118,7 @@ class CudaEnvironment(Rule):
         """Ask for the variable when the program runs, where portable code has a name for it."""
         if name != _VISIBLE:
             message = say(
-                "only CUDA reads `{found}`; for {target} set its own variable where the program is started",
+                "only CUDA reads `{found}`; where the program is started, set the variable that {target} reads",
                 found=name,
                 target=context.target.title,
             )

@@ -63,5 +63,5 @@ class FolkVariable(Rule):
 
     def _reported(self, context: Context, span: tuple[int, int], name: str) -> Finding:
         row = context.target.row(_TABLE, name)
-        message = noted(say("nobody reads `{name}`", name=name), row.remark)
+        message = noted(say("nothing reads `{name}`: it has no effect", name=name), row.remark)
         return self.finding(context, span, message, Grade.MANUAL if row.extra.get("manual") else Grade.NOTE)

@@ -124,7 +124,7 @@ class ShellEnvironment(Rule):
             named[instead.use] = re.search(rf"(?<!\w){re.escape(instead.use)}(?!\w)", context.text) is not None
         is_device_list = bool(instead.use) and name.endswith("_VISIBLE_DEVICES")
         if is_device_list and named[instead.use] and not (needs and name in keeping):
-            reason = say("the file already sets `{use}`", use=instead.use)
+            reason = say("the file already names `{use}`", use=instead.use)
             message = say("`{found}` is left as it is: {reason}", found=name, reason=reason)
             yield self.finding(context, (start, end), message, Grade.NOTE, effect=Effect.NOTHING)
             return

@@ -70,14 +70,15 @@ def replacement(target: Target, name: str, value: str | None = None) -> Variable
         message = noted(say("`{name}` is `{use}` on {target}", name=name, use=row.use, target=target.title), row.remark)
         if value is not None and is_open(row, value):
             message = say(
-                "{message}; a part of the value is not known, and `{use}` does not take all that CUDA takes",
+                "{message}; a part of the value is not known here, and `{use}` does not accept every "
+                "value that CUDA accepts",
                 message=message,
                 use=row.use,
             )
             return VariableReplacement(row.use, Grade.UNSAFE, message)
         return VariableReplacement(row.use, Grade.SAFE, message)
     if row.status in REWRITTEN:
-        message = noted(say("`{name}` on {target}", name=name, target=target.title), row.remark)
+        message = noted(say("`{name}` stays as it is on {target}", name=name, target=target.title), row.remark)
         return VariableReplacement("", Grade.NOTE, message, effect=Effect.NOTHING)
     if row.status == "missing":
         message = noted(say("`{name}` has no counterpart on {target}", name=name, target=target.title), row.remark)

@@ -76,7 +76,12 @@ class CudaImport(Rule):
             span = context.file.span(alias)
             name = (span[0], span[0] + len(alias.name))
             if context.text[slice(*name)] != alias.name:
-                yield self.finding(context, span, say("`{found}` belongs to CUDA", found=alias.name), Grade.MANUAL)
+                yield self.finding(
+                    context,
+                    span,
+                    say("`{found}` cannot be rewritten here; change it by hand", found=alias.name),
+                    Grade.MANUAL,
+                )
                 continue
             exemption = exemption_for(context, alias)
             if exemption is not None:

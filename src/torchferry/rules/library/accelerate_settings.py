@@ -41,7 +41,9 @@ class AccelerateSettings(Rule):
             span = context.file.span(node)
             if row.status in REWRITTEN and row.use:
                 message = say(
-                    "accelerate calls several cards of {target} `{use}`", target=context.target.title, use=row.use
+                    "accelerate's name for several cards of {target} is `{use}`",
+                    target=context.target.title,
+                    use=row.use,
                 )
                 edits = [Edit(*attribute_span(context, node), row.use)]
                 yield self.finding(context, span, message, Grade.SAFE, edits)
@@ -49,6 +51,6 @@ class AccelerateSettings(Rule):
                 message = say(
                     "accelerate on {target}: {note}",
                     target=context.target.title,
-                    note=row.remark or say("whether it has a distributed type for it is UNKNOWN"),
+                    note=row.remark or say("whether there is a distributed type for these cards is UNKNOWN"),
                 )
                 yield self.finding(context, span, message, Grade.MANUAL)

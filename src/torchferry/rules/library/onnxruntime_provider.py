@@ -62,7 +62,7 @@ class OnnxruntimeProvider(Rule):
         for name, place in {place: (name, place) for name, place in device_places(context)}.values():
             if exemption_reason(context, place) is None:
                 message = say(
-                    "`{name}` takes ONNX Runtime's own name of the device; on {target}: {use}",
+                    "`{name}` expects ONNX Runtime's own name for the device; on {target} it is {use}",
                     name=name,
                     target=context.target.title,
                     use=f"`{row.use}`" if row.status in REWRITTEN else "UNKNOWN",

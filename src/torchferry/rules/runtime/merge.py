@@ -116,7 +116,7 @@ def _check_lines(file: Path, path: str, source: SourceText, of_file: Iterable[Ru
         if use.line > len(source.starts):
             raise TorchferryError(
                 say(
-                    "{file} names line {line} of {path}, which has {count}",
+                    "{file} names line {line} of {path}, whose last line is {count}",
                     file=file,
                     line=use.line,
                     path=path,

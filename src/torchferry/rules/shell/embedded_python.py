@@ -71,7 +71,7 @@ class EmbeddedPython(Rule):
             if match is not None and match.start() not in seen:
                 seen.add(match.start())
                 message = say(
-                    "Python in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
+                    "Python code in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
                     found=match.group(),
                     target=context.target.title,
                 )
@@ -85,7 +85,7 @@ class EmbeddedPython(Rule):
             match = CUDA_IN_PYTHON.search(node.value) if isinstance(node.value, str) else None
             if match is not None and _is_taken_as_code(context, node):
                 message = say(
-                    "Python in a text names CUDA (`{found}`) and is not rewritten; check it for {target}",
+                    "Python code in a string names CUDA (`{found}`) and is not rewritten; check it for {target}",
                     found=match.group(),
                     target=context.target.title,
                 )
@@ -113,7 +113,8 @@ def code_for_python(context: PythonContext) -> Iterator[tuple[ast.Constant, Mess
                 yield (
                     text,
                     say(
-                        "Python in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
+                        "Python code in a command line names CUDA (`{found}`) and is not rewritten; check it for "
+                        "{target}",
                         found=match.group(),
                         target=context.target.title,
                     ),

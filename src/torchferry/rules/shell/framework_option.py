@@ -68,5 +68,5 @@ class FrameworkOption(Rule):
             message = say("option `{name}` is `{value}`; on {target} it is `{use}`", use=row.use, **values)
             yield self.finding(context, span, noted(message, row.remark), Grade.SAFE, [Edit(*span, row.use)])
         elif row.remark is not None:
-            message = say("option `{name} {value}` on {target}", **values)
+            message = say("option `{name} {value}` stays as it is on {target}", **values)
             yield self.finding(context, span, noted(message, row.remark), Grade.NOTE, effect=Effect.NOTHING)

@@ -48,8 +48,8 @@ class WrittenText(Rule):
             match = _CUDA.search(context.text, start, end)
             if match is not None:
                 message = say(
-                    "a text that is written to `{file}` names CUDA (`{found}`) and is not rewritten; write what "
-                    "{target} has",
+                    "the text that is written to `{file}` names CUDA (`{found}`) and is not rewritten; write "
+                    "what {target} has in its place",
                     file=name,
                     found=match.group(),
                     target=context.target.title,
@@ -59,7 +59,8 @@ class WrittenText(Rule):
             match = _REPLACED.search(context.text, word.start, word.end)
             if match is not None:
                 message = say(
-                    "a replacement in files names CUDA (`{found}`); migrated files have the words of {target}",
+                    "this replacement in files names CUDA (`{found}`), but migrated files have the words of "
+                    "{target}: change it to these",
                     found=match.group(),
                     target=context.target.title,
                 )
