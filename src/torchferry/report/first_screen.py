@@ -102,7 +102,7 @@ def program_classes(report: Report) -> Iterator[ProgramClass]:
             reserved_ones = sum(bool(each.unresolved or each.carriers or each.accepted) for each in group)
             words = say("{verdict}, {count} with reservations", verdict=words, count=reserved_ones)
         elif is_open:
-            words = say("{verdict}, except for places that could not be resolved", verdict=words)
+            words = say("{verdict}, except for unresolved places", verdict=words)
         if rests:
             words = say("{verdict}, on unverified code", verdict=words)
         if is_accepted:
