@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
-from tests.programs.small import judged, small
+from tests.programs.small import Files, judged, small
 from torchferry.programs import absent, computed, entry_points, judging, lineage, unlooked
 from torchferry.programs.model import Verdict
 
@@ -87,3 +88,89 @@ def test_programs_beyond_those_that_are_judged_are_not_judged(tmp_path: Path, mo
     verdicts = judged(tmp_path, {f"p{number}.py": "import torch\nprint(torch.ones(1))\n" for number in range(3)})
     assert [each.verdict for each in verdicts.values()] == [Verdict.READY, Verdict.READY, Verdict.NOT_JUDGED]
     assert "of more programs than 2" in verdicts["p2.py"].unread[0].reason.render()
+
+
+# --- a chain says the same, however long it is ---
+
+START = "if __name__ == '__main__':\n"
+ATTEMPT = "try:\n    import apex\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+
+
+def _kept(first: str, count: int) -> tuple[str, str]:
+    """Return assignments that keep a value under one name after the other, and the last name."""
+    lines = [f"a0 = {first}", *(f"a{number} = a{number - 1}" for number in range(1, count))]
+    return "\n".join(lines) + "\n", f"a{count - 1}"
+
+
+def _attempted(count: int) -> Files:
+    kept, last = _kept("HAS", count)
+    return {"train.py": f"import torch\n{ATTEMPT}{kept}torch.ones(2).to('cuda' if {last} else 'cpu')\n"}
+
+
+def _attempted_elsewhere(count: int) -> Files:
+    passing = {f"m{number}.py": f"from m{number - 1} import HAS\n" for number in range(1, count)}
+    text = f"import torch\nfrom m{count - 1} import HAS\ndevice = 'cuda' if HAS else 'cpu'\n{START}    print(device)\n"
+    return {"m0.py": ATTEMPT, **passing, "train.py": text}
+
+
+def _asked_of_machine(count: int) -> Files:
+    kept, last = _kept("os.environ.get('CUDA_HOME') is not None", count)
+    return {"train.py": f"import os, torch\n{kept}x = torch.ones(2)\nif {last}:\n    x = x.cuda()\nprint(x)\n"}
+
+
+def _asked_by_functions(count: int) -> Files:
+    asks = "def f0():\n    return os.environ.get('CUDA_HOME') is not None\n"
+    asks += "".join(f"def f{number}():\n    return f{number - 1}()\n" for number in range(1, count))
+    return {"train.py": f"import os, torch\n{asks}x = torch.ones(2)\nif f{count - 1}():\n    x = x.cuda()\nprint(x)\n"}
+
+
+def _wrapped_question(count: int) -> Files:
+    path = "str(" * count + "'/dev/nvidia0'" + ")" * count
+    return {"train.py": f"import os, torch\nx = torch.ones(2)\nif os.path.exists({path}):\n    print(x)\n"}
+
+
+def _guarded(count: int) -> Files:
+    kept, last = _kept("torch.version.cuda is not None", count)
+    return {"train.py": f"import torch\n{kept}x = torch.ones(2)\nif {last}:\n    x = x.cuda()\nprint(x)\n"}
+
+
+def _method(count: int) -> Files:
+    kept, last = _kept("x.cuda", count)
+    return {"train.py": f"import torch\nx = torch.ones(2)\n{kept}print({last}())\n"}
+
+
+def _name_of_type(count: int) -> Files:
+    made = " + ".join(["'a'"] * count + ["x.device.type"])
+    return {"train.py": f"import torch\ndef {'a' * count}cuda_run(x):\n    return x\nx = torch.ones(2)\n"
+                        f"globals()[{made} + '_run'](x)\n"}  # fmt: skip
+
+
+def _started(count: int) -> Files:
+    kept, last = _kept("['python', 'go.py']", count)
+    return {"go.py": LACKING, "train.py": f"import subprocess, torch\n{kept}subprocess.run({last})\n"}
+
+
+def _started_by_functions(count: int) -> Files:
+    runs = "def f0(words):\n    subprocess.run(words)\n"
+    runs += "".join(f"def f{number}(words):\n    f{number - 1}(words)\n" for number in range(1, count))
+    return {"go.py": LACKING, "train.py": f"import subprocess, torch\n{runs}f{count - 1}(['python', 'go.py'])\n"}
+
+
+CHAINS = {
+    _attempted: Verdict.DECISIONS,
+    _attempted_elsewhere: Verdict.DECISIONS,
+    _asked_of_machine: Verdict.DECISIONS,
+    _asked_by_functions: Verdict.DECISIONS,
+    _wrapped_question: Verdict.DECISIONS,
+    _guarded: Verdict.DECISIONS,
+    _method: Verdict.FIXES,
+    _name_of_type: Verdict.DECISIONS,
+    _started: Verdict.BLOCKED,
+    _started_by_functions: Verdict.BLOCKED,
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__.lstrip("_"))
+def test_a_long_chain_is_judged_as_a_short_one(tmp_path: Path, chain: Callable[[int], Files]) -> None:
+    for count in (2, 4, 7, 12, 30):
+        assert judged(tmp_path / str(count), chain(count))["train.py"].verdict is CHAINS[chain], count
