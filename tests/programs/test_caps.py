@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.programs.small import Files, judged, small
+from tests.programs.small import BUILT, Files, judged, small
 from torchferry.programs import absent, computed, entry_points, judging, lineage, unlooked
 from torchferry.programs.model import Verdict
 
@@ -156,7 +156,56 @@ def _started_by_functions(count: int) -> Files:
     return {"go.py": LACKING, "train.py": f"import subprocess, torch\n{runs}f{count - 1}(['python', 'go.py'])\n"}
 
 
-CHAINS = {
+def _demanded(count: int) -> Files:
+    attempt = ATTEMPT.replace("apex", "fast_ops")
+    passing = {f"m{number}.py": f"from m{number - 1} import HAS\n" for number in range(1, count)}
+    text = (
+        f"import torch\nfrom m{count - 1} import HAS\nif not HAS:\n    raise RuntimeError('no')\nprint(torch.ones(2))\n"
+    )
+    return {**BUILT, "m0.py": attempt, **passing, "train.py": text}
+
+
+def _ended_by_functions(count: int) -> Files:
+    ends = "def f0():\n    raise RuntimeError('no')\n"
+    ends += "".join(f"def f{number}():\n    f{number - 1}()\n" for number in range(1, count))
+    attempt = ATTEMPT.replace("apex", "fast_ops")
+    text = f"import torch\n{attempt}{ends}if not HAS:\n    f{count - 1}()\nprint(torch.ones(2))\n"
+    return {**BUILT, "train.py": text}
+
+
+def _registered(count: int) -> Files:
+    passing = {f"m{number}.py": f"from m{number - 1} import *\n" for number in range(1, count)}
+    return {
+        **BUILT,
+        "m0.py": "TABLE = {}\ndef register(f):\n    TABLE[f.__name__] = f\n    return f\n",
+        **passing,
+        "nets.py": f"from m{count - 1} import register\n@register\ndef net():\n    import fast_ops\n",
+        "train.py": "import nets\nimport torch\nfrom m0 import TABLE\nTABLE['net']()\n",
+    }
+
+
+def _derived(count: int) -> Files:
+    first = "class C0:\n    fast = False\n    def run(self):\n        if self.fast:\n            import fast_ops\n"
+    further = "".join(f"class C{number}(C{number - 1}):\n    pass\n" for number in range(1, count))
+    last = f"class Last(C{count - 1}):\n    fast = True\nLast().run()\nprint(torch.ones(2))\n"
+    return {**BUILT, "train.py": f"import torch\n{first}{further}{last}"}
+
+
+def _variable(count: int) -> Files:
+    kept, last = _kept("'CUDA'", count)
+    return {
+        "train.py": f"import os, torch\n{kept}os.environ[{last} + '_VISIBLE_DEVICES'] = '0'\nprint(torch.ones(2))\n"
+    }
+
+
+def _set_often(count: int) -> Files:
+    sets = "".join(f"    if k == {number}:\n        cap = (8, {number})\n" for number in range(count * 3))
+    asks = "    return x.bfloat16() if cap[0] >= 8 else x\n"
+    return {"train.py": f"import torch\ndef get(k, x):\n    cap = torch.cuda.get_device_capability()\n{sets}{asks}"
+                        f"{START}    print(get(3, torch.ones(2)))\n"}  # fmt: skip
+
+
+CHAINS: dict[Callable[[int], Files], Verdict] = {
     _attempted: Verdict.DECISIONS,
     _attempted_elsewhere: Verdict.DECISIONS,
     _asked_of_machine: Verdict.DECISIONS,
@@ -167,10 +216,39 @@ CHAINS = {
     _name_of_type: Verdict.DECISIONS,
     _started: Verdict.BLOCKED,
     _started_by_functions: Verdict.BLOCKED,
+    _demanded: Verdict.BLOCKED,
+    _ended_by_functions: Verdict.BLOCKED,
+    _registered: Verdict.BLOCKED,
+    _derived: Verdict.BLOCKED,
+    _variable: Verdict.FIXES,
+    _set_often: Verdict.DECISIONS,
 }
 
 
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.__name__.lstrip("_"))
 def test_a_long_chain_is_judged_as_a_short_one(tmp_path: Path, chain: Callable[[int], Files]) -> None:
     for count in (2, 4, 7, 12, 30):
-        assert judged(tmp_path / str(count), chain(count))["train.py"].verdict is CHAINS[chain], count
+        verdict = judged(tmp_path / str(count), chain(count))["train.py"].verdict
+        assert verdict in (CHAINS[chain], Verdict.MAY_NEED), count  # beyond the longest, nobody can tell
+
+
+def test_each_choice_behind_an_option_is_told(tmp_path: Path) -> None:
+    options = "".join(f"p.add_argument('--o{number}', action='store_true')\n" for number in range(15))
+    asks = "".join(
+        f"if a.o{number}:\n    print(torch.cuda.get_device_capability()[0] > {number})\n" for number in range(15)
+    )
+    text = f"import argparse, torch\np = argparse.ArgumentParser()\n{options}a = p.parse_args()\n{asks}"
+    assert len(judged(tmp_path, {"train.py": text})["train.py"].alternatives) == 15
+
+
+def test_programs_that_a_loop_starts_have_its_options(tmp_path: Path) -> None:
+    text = (
+        "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--fast', action='store_true')\n"
+        f"{START}    if p.parse_args().fast:\n        import fast_ops\n    print(torch.ones(2))\n"
+    )
+    for count in (2, 4, 6, 8):
+        names = [f"a{number}" for number in range(count)]
+        files = {f"{name}.py": text for name in names}
+        loop = f"for m in {' '.join(names)}; do\n  python $m.py --fast\ndone\n"
+        found = judged(tmp_path / str(count), {**BUILT, **files, "run.sh": loop})
+        assert {each.verdict for each in found.values()} == {Verdict.BLOCKED}

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Word, assigned_name
 
-MOST_ALTERNATIVES = 4
+MOST_ALTERNATIVES = 8
 """Commands that one line may stand for; where there are more, the variables of the line are not read."""
 
 _LONGEST = 4_000
@@ -152,7 +152,7 @@ class ShellVariables:
                 self._assign_word(word, command)
 
     def expanded(self, command: Command) -> list[Command]:
-        """Return the commands that a command may be, at most four, with the exported variables set before it.
+        """Return the commands that a command may be, at most eight, with the exported variables set before it.
 
         In a function, what its calls give stands for `$1` and `$@`; what is given to the script itself stays.
         """
