@@ -173,6 +173,26 @@ def _ended_by_functions(count: int) -> Files:
     return {**BUILT, "train.py": text}
 
 
+def _demanded_by_variable(count: int) -> Files:
+    attempt = ATTEMPT.replace("apex", "fast_ops")
+    kept, last = _kept("HAS", count)
+    text = f"import torch\n{attempt}{kept}if not {last}:\n    raise RuntimeError('no')\nprint(torch.ones(2))\n"
+    return {**BUILT, "train.py": text}
+
+
+def _demanded_by_functions(count: int) -> Files:
+    asks = "def f0():\n    return HAS\n"
+    asks += "".join(f"def f{number}():\n    return f{number - 1}()\n" for number in range(1, count))
+    attempt = ATTEMPT.replace("apex", "fast_ops")
+    text = f"import torch\nfrom m import f{count - 1}\nif not f{count - 1}():\n    raise RuntimeError('no')\n"
+    return {**BUILT, "m.py": attempt + asks, "train.py": text}
+
+
+def _requested(count: int) -> Files:
+    kept, last = _kept("'cuda'", count)
+    return {"train.py": f"import torch\n{kept}print(getattr(torch, {last}).get_device_capability()[0] > 8)\n"}
+
+
 def _registered(count: int) -> Files:
     passing = {f"m{number}.py": f"from m{number - 1} import *\n" for number in range(1, count)}
     return {
@@ -218,6 +238,9 @@ CHAINS: dict[Callable[[int], Files], Verdict] = {
     _started_by_functions: Verdict.BLOCKED,
     _demanded: Verdict.BLOCKED,
     _ended_by_functions: Verdict.BLOCKED,
+    _demanded_by_variable: Verdict.BLOCKED,
+    _demanded_by_functions: Verdict.BLOCKED,
+    _requested: Verdict.DECISIONS,
     _registered: Verdict.BLOCKED,
     _derived: Verdict.BLOCKED,
     _variable: Verdict.FIXES,

@@ -133,7 +133,7 @@ class Demands:
                 names.update(_names_bound(attempt))
                 if stands is not None and stands.unit is not None:
                     names.add(stands.unit.name)
-        return _Attempts(tried, frozenset(names))
+        return _Attempts(tried, frozenset(names | _names_behind(file, names)))
 
     # --- where a file ends the program ---
 
@@ -279,37 +279,45 @@ class Demands:
     def _guarded(self, file: PythonFile, names: Names, node: ast.AST) -> Iterator[tuple[PythonFile, ast.AST]]:
         """Yield what a name means, here or in another file, that an attempt binds, or a function gives back in one."""
         if isinstance(node, ast.Name):
-            yield from self._guarded_by(file, names, names.bindings(node))
+            yield from self._guarded_by((file, names, binding) for binding in names.bindings(node))
         elif isinstance(node, ast.Attribute):
-            yield from self._guarded_by(*self._member(names.qualified(node) or "", file.path, file, names))
+            yield from self._guarded_by(self._member(names.qualified(node) or "", file.path))
 
     def _guarded_by(
-        self, file: PythonFile, names: Names, bindings: Iterable[ast.AST]
+        self, bindings: Iterable[tuple[PythonFile, Names, ast.AST]]
     ) -> Iterator[tuple[PythonFile, ast.AST]]:
-        """Yield those of some bindings, and of what they import, that an attempt makes."""
-        waiting = [(file, names, binding) for binding in bindings]
-        met: set[str] = set()
+        """Yield those of some bindings, and of what they import, keep or return, that an attempt makes."""
+        waiting = [*bindings]
+        met: set[ast.AST] = set()
         while waiting:
             file, names, binding = waiting.pop(0)
+            if binding in met:
+                continue
+            met.add(binding)
             if isinstance(binding, FunctionNode):
-                yield from ((file, each) for each in returns_of(file, binding) if is_guarded(file, each))
+                returns = returns_of(file, binding)
+                yield from ((file, each) for each in returns if is_guarded(file, each))
+                kept = [each.value for each in returns if not is_guarded(file, each)]
             elif is_guarded(file, binding):
                 yield file, binding
+                continue
             elif isinstance(binding, ast.alias):
                 origin = names.binding_origin(binding) or ""
-                if origin not in met:
-                    met.add(origin)
-                    file, names, further = self._member(origin, file.path, file, names)
-                    waiting += ((file, names, each) for each in further)
+                waiting += self._member(origin, file.path)
+                continue
+            else:
+                kept = [assigned_value(file, binding)]
+            for value in kept:
+                name = _name_kept(value)
+                if name is not None:
+                    waiting += ((file, names, each) for each in names.bindings(name))
 
-    def _member(
-        self, qualified: str, importer: str, file: PythonFile, names: Names
-    ) -> tuple[PythonFile, Names, list[ast.AST]]:
-        """Return what binds a name of a module of the project, in its file; nothing, in the given file, for others."""
+    def _member(self, qualified: str, importer: str) -> list[tuple[PythonFile, Names, ast.AST]]:
+        """Return what binds a name of a module of the project."""
         module, _, member = qualified.rpartition(".")
         path = self._sources.project.module_path(module, importer) if module.strip(".") else None
         loaded = self._sources.file(path) if path is not None else None
-        return (*loaded, loaded[1].module_bindings(member)) if loaded is not None else (file, names, [])
+        return [(*loaded, binding) for binding in loaded[1].module_bindings(member)] if loaded is not None else []
 
     def _attempted(self, file: PythonFile, node: ast.AST) -> Lack | None:
         """Return what the attempt around a node lacks."""
@@ -366,6 +374,31 @@ def _names_bound(attempt: ast.Try) -> Iterator[str]:
             yield bound_name(node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def _names_behind(file: PythonFile, names: set[str]) -> set[str]:
+    """Return the variables that keep one of some names, or what a function of such a name returns, and so on."""
+    kept: dict[str, set[str]] = {}
+    for function in file.functions if names else ():
+        for each in returns_of(file, function):
+            if (name := _name_kept(each.value)) is not None:
+                kept.setdefault(name.id, set()).add(function.name)
+    for node in ast.walk(file.tree) if names else ():
+        if isinstance(node, ast.Assign) and (name := _name_kept(node.value)) is not None:
+            kept.setdefault(name.id, set()).update(map(last_name, node.targets))
+    waiting = [*names]
+    found: set[str] = set()
+    while waiting:
+        further = kept.pop(waiting.pop(), set()) - {""}
+        found |= further
+        waiting += further
+    return found
+
+
+def _name_kept(value: ast.expr | None) -> ast.Name | None:
+    """Return the variable that a value is, or the function whose answer it is; what arguments decide is no answer."""
+    name = value.func if isinstance(value, ast.Call) and not value.args and not value.keywords else value
+    return name if isinstance(name, ast.Name) else None
 
 
 def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:
