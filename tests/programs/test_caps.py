@@ -264,14 +264,21 @@ def test_each_choice_behind_an_option_is_told(tmp_path: Path) -> None:
     assert len(judged(tmp_path, {"train.py": text})["train.py"].alternatives) == 15
 
 
-def test_programs_that_a_loop_starts_have_its_options(tmp_path: Path) -> None:
+def test_programs_that_one_line_starts_have_its_options(tmp_path: Path) -> None:
     text = (
         "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--fast', action='store_true')\n"
         f"{START}    if p.parse_args().fast:\n        import fast_ops\n    print(torch.ones(2))\n"
     )
-    for count in (2, 4, 6, 8):
+    for count in (2, 4, 8, 9, 30):
         names = [f"a{number}" for number in range(count)]
         files = {f"{name}.py": text for name in names}
         loop = f"for m in {' '.join(names)}; do\n  python $m.py --fast\ndone\n"
-        found = judged(tmp_path / str(count), {**BUILT, **files, "run.sh": loop})
-        assert {each.verdict for each in found.values()} == {Verdict.BLOCKED}
+        calls = "go() {\n  python $1.py --fast\n}\n" + "".join(f"go {name}\n" for name in names)
+        scripts = {
+            "loop": {"run.sh": loop},
+            "function": {"run.sh": calls},
+            "script": {"run.sh": "python $1.py --fast\n", "all.sh": "".join(f"bash run.sh {name}\n" for name in names)},
+        }
+        for how, script in scripts.items():
+            found = judged(tmp_path / f"{how}{count}", {**BUILT, **files, **script})
+            assert {each.verdict for each in found.values()} == {Verdict.BLOCKED}, (how, count)
