@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.programs.small import BUILT, Files, judged, small
-from torchferry.programs import absent, computed, entry_points, judging, lineage, unlooked
+from torchferry.programs import absent, computed, entry_points, gin_bindings, judging, lineage, unlooked
 from torchferry.programs.model import Verdict
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
@@ -218,6 +218,11 @@ def _variable(count: int) -> Files:
     }
 
 
+def _cards(count: int) -> Files:
+    kept, last = _kept("'GPU-8932f937'", count)
+    return {"train.py": f"import os, torch\n{kept}os.environ['CUDA_VISIBLE_DEVICES'] = {last}\nprint(torch.ones(2))\n"}
+
+
 def _set_often(count: int) -> Files:
     sets = "".join(f"    if k == {number}:\n        cap = (8, {number})\n" for number in range(count * 3))
     asks = "    return x.bfloat16() if cap[0] >= 8 else x\n"
@@ -244,6 +249,7 @@ CHAINS: dict[Callable[[int], Files], Verdict] = {
     _registered: Verdict.BLOCKED,
     _derived: Verdict.BLOCKED,
     _variable: Verdict.FIXES,
+    _cards: Verdict.DECISIONS,
     _set_often: Verdict.DECISIONS,
 }
 
@@ -282,3 +288,17 @@ def test_programs_that_one_line_starts_have_its_options(tmp_path: Path) -> None:
         for how, script in scripts.items():
             found = judged(tmp_path / f"{how}{count}", {**BUILT, **files, **script})
             assert {each.verdict for each in found.values()} == {Verdict.BLOCKED}, (how, count)
+
+
+def test_files_of_gin_beyond_those_that_are_read_leave_a_parameter_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gin_bindings, "_MOST", 4)
+    text = (
+        "import gin, sys, torch\n@gin.configurable\ndef run(fast=False):\n    if fast:\n        import fast_ops\n"
+        f"{START}    gin.parse_config_file(sys.argv[1])\n    run()\n"
+    )
+    for count in (2, 6):
+        more = {f"c/b{number}.gin": "run.slow = True\n" for number in range(count)}
+        files = {**BUILT, **more, "c/z.gin": "run.fast = True\n", "train.py": text}
+        assert judged(tmp_path / str(count), files)["train.py"].verdict is Verdict.MAY_NEED
