@@ -302,3 +302,10 @@ def test_files_of_gin_beyond_those_that_are_read_leave_a_parameter_open(
         more = {f"c/b{number}.gin": "run.slow = True\n" for number in range(count)}
         files = {**BUILT, **more, "c/z.gin": "run.fast = True\n", "train.py": text}
         assert judged(tmp_path / str(count), files)["train.py"].verdict is Verdict.MAY_NEED
+
+
+def test_an_own_method_is_known_behind_many_variables(tmp_path: Path) -> None:
+    for count in (2, 12):
+        kept, last = _kept("Net()", count)
+        text = f"class Net:\n    def cuda(self):\n        return self\n{kept}{last}.cuda()\n"
+        assert judged(tmp_path / str(count), {"train.py": f"import torch\n{text}"})["train.py"].verdict is Verdict.READY
