@@ -103,8 +103,10 @@ class EmbeddedPython(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each text that `exec`, `eval` or `timeit` is given, and for each example that is run."""
         tables = context.file.names, context.file.attributes
-        runs_examples = "doctest" in context.imported_packages and not all(map(_RUN_EXAMPLES.isdisjoint, tables))
-        if all(map(_TAKE_CODE.isdisjoint, tables)) and not runs_examples:
+        runs_examples = "doctest" in context.imported_packages and any(
+            not _RUN_EXAMPLES.isdisjoint(table) for table in tables
+        )
+        if all(_TAKE_CODE.isdisjoint(table) for table in tables) and not runs_examples:
             return
         for node in context.file.strings:
             span = first_of_cuda(context.target, node.value) if isinstance(node.value, str) else None
