@@ -18,12 +18,13 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from torchferry.backends.cuda import NEEDING_KINDS
+from torchferry.backends.cuda import NEEDING_KINDS, Package, packages
+from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, prints_text
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.texts import is_text
@@ -73,9 +74,14 @@ def first_of_cuda(target: Target, text: str, start: int = 0, end: int | None = N
     for imported in _IMPORTS.finditer(text, start, end):
         for module in _MODULES.finditer(text, *imported.span("modules")):
             listed = target.package_of_module(module.group())
-            if listed is not None and listed[0].kind in NEEDING_KINDS and listed[1].status not in ("same", "unknown"):
+            if listed is not None and _is_lacking(*listed):
                 return module.span()
     return None
+
+
+def _is_lacking(package: Package, row: Row) -> bool:
+    """Whether the target has something else in place of a package, or nothing."""
+    return package.kind in NEEDING_KINDS and row.status not in ("same", "unknown")
 
 
 class EmbeddedPython(Rule):
@@ -83,8 +89,15 @@ class EmbeddedPython(Rule):
 
     CODE = "SHL103"
     EFFECT = Effect.RAISES
-    WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi", "pycuda", "tensorrt", "CUDA_", "import ")
+    WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi", "pycuda", "tensorrt", "CUDA_")
     KINDS = (Kind.PYTHON, *JOB_KINDS)
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The words of CUDA, and the modules of packages that the target does not have."""
+        lacking = (
+            package for package in packages().values() if _is_lacking(package, target.row("packages", package.name))
+        )
+        return (*self.WORDS, *dict.fromkeys(module.partition(".")[0] for each in lacking for module in each.modules))
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each piece of code, at the first place that names CUDA."""
