@@ -73,7 +73,7 @@ def test_what_no_line_sets_stays(script: str) -> None:
         ("if [ $1 ]; then\nA=--a\nelse\npython t.py $A\nfi", ["python t.py $A"]),
         ("for a in x y; do python t.py --m $a; done", ["python t.py --m x", "python t.py --m y"]),
         ("for a in *.txt; do python t.py $a; done", ["python t.py $(a)"]),
-        ("for a in 1 2 3 4 5; do python t.py --m $a; done", ["python t.py --m $(a)"]),
+        ("for a in 1 2 3 4 5 6 7 8 9; do python t.py --m $a; done", ["python t.py --m $(a)"]),
         ("case $1 in\na) A=--a;;\nb) A=--b;;\nesac\npython t.py $A",
          ["python t.py", "python t.py --a", "python t.py --b"]),
         ("if [ $1 ]; then export F=1; fi\npython t.py", ["F= python t.py", "F=1 python t.py"]),

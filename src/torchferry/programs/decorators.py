@@ -21,9 +21,6 @@ _READS_NOTHING = frozenset({"keys", "append", "add", "clear", "update", "insert"
 _CHANGES_KEYS = lazy_regex(r"\.(?:lower|upper|replace|sub)\(")
 """What stands in a class that keeps things under other keys than it is given."""
 
-_MOST_PASSED_ON = 6
-"""Modules that pass a name on to one another."""
-
 
 class Registration(NamedTuple):
     """Where a decorator keeps what it decorates.
@@ -72,20 +69,20 @@ def _kept_by_object(
     called = callee(decorator)
     if not isinstance(called, ast.Attribute) or "regist" not in called.attr.lower():
         return None
-    bound = _bound_in(project, file, names, called.value)
+    bound = bound_in_project(project, file, names, called.value)
     if bound is None:
         return None
     of, of_names, binding = bound
     if not isinstance(binding, ast.Name) or of.scope(binding) is not of.tree:
         return Registration(of) if isinstance(binding, ast.ClassDef) else None
     made = assigned_value(of, binding)
-    defined = _bound_in(project, of, of_names, made.func) if isinstance(made, ast.Call) else None
+    defined = bound_in_project(project, of, of_names, made.func) if isinstance(made, ast.Call) else None
     text = defined[0].text(defined[2]) if defined is not None and isinstance(defined[2], ast.ClassDef) else ""
     return Registration(of, binding, None if _CHANGES_KEYS.search(text) else _given_key(decorator) or unit.name)
 
 
-def _bound_in(
-    project: Project, file: PythonFile, names: Names, value: ast.expr, depth: int = 0
+def bound_in_project(
+    project: Project, file: PythonFile, names: Names, value: ast.expr
 ) -> tuple[PythonFile, Names, ast.AST] | None:
     """Return what binds a name, in the file of the project where it is bound; None where that is none or several."""
     bindings = names.bindings(value) if isinstance(value, ast.Name) else []
@@ -93,18 +90,20 @@ def _bound_in(
     if binding is not None and not isinstance(binding, ast.alias):
         return file, names, binding
     origin = names.qualified(value)
-    while origin is not None and depth < _MOST_PASSED_ON:
+    met: set[tuple[str, str]] = set()
+    while origin is not None:
         module, _, member = origin.rpartition(".")
         path = project.module_path(module, file.path) if module.strip(".") else None
         loaded = project.file(path) if path is not None else None
-        if loaded is None:
+        if path is None or loaded is None or (path, member) in met:
             return None
+        met.add((path, member))
         file, names = loaded
         bindings = names.module_bindings(member)
         binding = bindings[0] if len(bindings) == 1 else None
         if binding is None or not isinstance(binding, ast.alias):
             return None if binding is None else (file, names, binding)
-        origin, depth = names.binding_origin(binding), depth + 1
+        origin = names.binding_origin(binding)
     return None
 
 
@@ -152,7 +151,10 @@ def definitions(
             yield decorator, (file, names, own[0])
             continue
         qualified = names.qualified(called)
+        defined: tuple[PythonFile, Names, ast.AST] | None
         defined = project.definition(qualified, file.path) if qualified is not None else None
+        if defined is None:
+            defined = bound_in_project(project, file, names, called)
         if defined is not None and isinstance(defined[2], ast.FunctionDef):
             yield decorator, (defined[0], defined[1], defined[2])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
@@ -17,6 +17,7 @@ from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.asked import module_asked_for
+from torchferry.programs.decorators import bound_in_project
 from torchferry.programs.lacks import Lack, Lacks, is_lacking, raised_by
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
@@ -28,8 +29,8 @@ from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
-_MOST_PASSED_ON = 4
-"""Files that a name is followed through to where it is bound, and functions that end the program by another one."""
+_MOST_PASSED_ON = 50
+"""Functions that are followed where one ends the program by another."""
 
 _FAILING = re.compile(r"\b(?:raise|assert|exit|_exit|quit|abort|error)\b|\bexcept\b")
 _ASKING = re.compile(r"available|installed|find_spec|has_|have_", re.IGNORECASE)
@@ -77,7 +78,8 @@ class Demands:
         self._lacks = lacks
         self._target = target
         self._tried: dict[str, _Attempts] = {}
-        self._named: dict[tuple[str, int], set[str]] = {}
+        self._named: set[str] = set()
+        self._looked_in: set[str] = set()
         self._kept: dict[str, tuple[Demand, ...]] = {}
         self._lacking = _lacking_modules(target)
 
@@ -94,18 +96,22 @@ class Demands:
             return False
         if _ASKING.search(text) and any(module in text for module in self._lacking):
             return True
-        return any(name in text for name in self._names_tried(path, 2))
+        return any(name in text for name in self._names_tried(path))
 
-    def _names_tried(self, path: str, depth: int) -> set[str]:
-        """Return the names that depend on failing attempts of a file, and of those it imports from."""
-        if (path, depth) in self._named:
-            return self._named[path, depth]
-        names = self._named[path, depth] = set(self._attempts(path).names)
-        for imported in self._modules.imports.get(path, ()) if depth else ():
-            other = self._modules.find(absolute_module(imported.module, path), path)
-            if other is not None and other != path:
-                names |= self._names_tried(other, depth - 1)
-        return names
+    def _names_tried(self, path: str) -> set[str]:
+        """Return the names that depend on failing attempts of a file or of what it reaches by imports, at least."""
+        waiting = [path]
+        while waiting:
+            path = waiting.pop()
+            if path in self._looked_in:
+                continue
+            self._looked_in.add(path)
+            self._named |= self._attempts(path).names
+            for imported in self._modules.imports.get(path, ()):
+                other = self._modules.find(absolute_module(imported.module, path), path)
+                if other is not None:
+                    waiting.append(other)
+        return self._named
 
     def _attempts(self, path: str) -> _Attempts:
         if path not in self._tried:
@@ -127,7 +133,7 @@ class Demands:
                 names.update(_names_bound(attempt))
                 if stands is not None and stands.unit is not None:
                     names.add(stands.unit.name)
-        return _Attempts(tried, frozenset(names))
+        return _Attempts(tried, frozenset(names | _names_behind(file, names)))
 
     # --- where a file ends the program ---
 
@@ -210,16 +216,15 @@ class Demands:
 
     def _is_end(self, file: PythonFile, names: Names, call: ast.Call, depth: int) -> bool:
         """Whether a call is one of a function of the project that always ends the program."""
-        own = names.bindings(call.func) if isinstance(call.func, ast.Name) else []
-        defined: tuple[PythonFile, Names, ast.AST] | None = None
-        if len(own) == 1 and isinstance(own[0], ast.FunctionDef):
-            defined = (file, names, own[0])
-        else:
-            qualified = names.qualified(call.func)
-            defined = self._sources.project.definition(qualified, file.path) if qualified is not None else None
-        if defined is None or not isinstance(defined[2], ast.FunctionDef) or depth > _MOST_PASSED_ON:
+        qualified = names.qualified(call.func)
+        defined: tuple[PythonFile, Names, ast.AST] | None
+        defined = self._sources.project.definition(qualified, file.path) if qualified is not None else None
+        if defined is None:
+            defined = bound_in_project(self._sources.project, file, names, call.func)
+        function = defined[2] if defined is not None else None
+        if defined is None or not isinstance(function, ast.FunctionDef) or depth > _MOST_PASSED_ON:
             return False
-        other, other_names, function = defined
+        other, other_names, _ = defined
         if any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function)):
             return False
         return self._error_of(other, other_names, function.body[-1], depth + 1) is not None
@@ -274,28 +279,45 @@ class Demands:
     def _guarded(self, file: PythonFile, names: Names, node: ast.AST) -> Iterator[tuple[PythonFile, ast.AST]]:
         """Yield what a name means, here or in another file, that an attempt binds, or a function gives back in one."""
         if isinstance(node, ast.Name):
-            for binding in names.bindings(node):
-                yield from self._guarded_by(file, names, binding, 0)
+            yield from self._guarded_by((file, names, binding) for binding in names.bindings(node))
         elif isinstance(node, ast.Attribute):
-            yield from self._member(names.qualified(node) or "", file.path, 0)
+            yield from self._guarded_by(self._member(names.qualified(node) or "", file.path))
 
     def _guarded_by(
-        self, file: PythonFile, names: Names, binding: ast.AST, depth: int
+        self, bindings: Iterable[tuple[PythonFile, Names, ast.AST]]
     ) -> Iterator[tuple[PythonFile, ast.AST]]:
-        if isinstance(binding, FunctionNode):
-            yield from ((file, each) for each in returns_of(file, binding) if is_guarded(file, each))
-        elif is_guarded(file, binding):
-            yield file, binding
-        elif isinstance(binding, ast.alias) and depth < _MOST_PASSED_ON:
-            yield from self._member(names.binding_origin(binding) or "", file.path, depth + 1)
+        """Yield those of some bindings, and of what they import, keep or return, that an attempt makes."""
+        waiting = [*bindings]
+        met: set[ast.AST] = set()
+        while waiting:
+            file, names, binding = waiting.pop(0)
+            if binding in met:
+                continue
+            met.add(binding)
+            if isinstance(binding, FunctionNode):
+                returns = returns_of(file, binding)
+                yield from ((file, each) for each in returns if is_guarded(file, each))
+                kept = [each.value for each in returns if not is_guarded(file, each)]
+            elif is_guarded(file, binding):
+                yield file, binding
+                continue
+            elif isinstance(binding, ast.alias):
+                origin = names.binding_origin(binding) or ""
+                waiting += self._member(origin, file.path)
+                continue
+            else:
+                kept = [assigned_value(file, binding)]
+            for value in kept:
+                name = _name_kept(value)
+                if name is not None:
+                    waiting += ((file, names, each) for each in names.bindings(name))
 
-    def _member(self, qualified: str, importer: str, depth: int) -> Iterator[tuple[PythonFile, ast.AST]]:
+    def _member(self, qualified: str, importer: str) -> list[tuple[PythonFile, Names, ast.AST]]:
+        """Return what binds a name of a module of the project."""
         module, _, member = qualified.rpartition(".")
         path = self._sources.project.module_path(module, importer) if module.strip(".") else None
         loaded = self._sources.file(path) if path is not None else None
-        if loaded is not None:
-            for binding in loaded[1].module_bindings(member):
-                yield from self._guarded_by(*loaded, binding, depth)
+        return [(*loaded, binding) for binding in loaded[1].module_bindings(member)] if loaded is not None else []
 
     def _attempted(self, file: PythonFile, node: ast.AST) -> Lack | None:
         """Return what the attempt around a node lacks."""
@@ -352,6 +374,31 @@ def _names_bound(attempt: ast.Try) -> Iterator[str]:
             yield bound_name(node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+
+
+def _names_behind(file: PythonFile, names: set[str]) -> set[str]:
+    """Return the variables that keep one of some names, or what a function of such a name returns, and so on."""
+    kept: dict[str, set[str]] = {}
+    for function in file.functions if names else ():
+        for each in returns_of(file, function):
+            if (name := _name_kept(each.value)) is not None:
+                kept.setdefault(name.id, set()).add(function.name)
+    for node in ast.walk(file.tree) if names else ():
+        if isinstance(node, ast.Assign) and (name := _name_kept(node.value)) is not None:
+            kept.setdefault(name.id, set()).update(map(last_name, node.targets))
+    waiting = [*names]
+    found: set[str] = set()
+    while waiting:
+        further = kept.pop(waiting.pop(), set()) - {""}
+        found |= further
+        waiting += further
+    return found
+
+
+def _name_kept(value: ast.expr | None) -> ast.Name | None:
+    """Return the variable that a value is, or the function whose answer it is; what arguments decide is no answer."""
+    name = value.func if isinstance(value, ast.Call) and not value.args and not value.keywords else value
+    return name if isinstance(name, ast.Name) else None
 
 
 def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:

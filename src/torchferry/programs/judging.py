@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
@@ -68,9 +67,6 @@ MOST_PROGRAMS = 400
 
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
-
-_MOST_SPARED = 10
-"""Findings of one program that it does not come to as it is started, of which the option is looked for."""
 
 
 def judge(
@@ -492,7 +488,7 @@ class _Judge:
 
     def _behind_options(self, reach: Reach, spared: Iterable[Finding]) -> Iterator[Obstacle]:
         """Yield what a person must decide where the program is started with an option that is off."""
-        for finding in islice(spared, _MOST_SPARED):
+        for finding in spared:
             place = finding.location
             loaded, node = self.sources.file(place.path), self.obstacles.node(place)
             when = supposed(node, finding.when) if node is not None else None

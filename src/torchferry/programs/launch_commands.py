@@ -39,7 +39,7 @@ from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command
-from torchferry.source.shell_variables import MOST_ALTERNATIVES, with_arguments
+from torchferry.source.shell_variables import with_arguments
 from torchferry.source.text import UndecodableError
 
 _LAUNCHERS = frozenset(
@@ -64,6 +64,9 @@ _STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|
 
 _TAKES = re.compile(r"\$(?:[@*\d]|\{[@*\d])")
 """What a script puts in of what it is given."""
+
+_MOST_CALLS = 200
+"""Calls of one script or Makefile that are read with what they give it."""
 
 _HOME = re.compile(r"[\"']?(?:/|~|\$|`)")
 
@@ -151,7 +154,7 @@ class StartingCommands:
                     given = tuple(word.text for word in command.words[script + 1 :])
                     calls.setdefault(path, []).append(_ScriptCall(given, place, item.kind is Kind.MARKDOWN))
         for item, commands in files:
-            for make in made.get(item.path, ())[:MOST_ALTERNATIVES]:
+            for make in made.get(item.path, ())[:_MOST_CALLS]:
                 yield from self._of_make(item, make)
             yield from self._of_file(item, commands, calls.get(item.path, ()))
 
@@ -205,7 +208,7 @@ class StartingCommands:
         for command, place, here in self._followed(item, commands):
             written = _ScriptCall((), place, item.kind is Kind.MARKDOWN)
             takes = any(_TAKES.search(word.text) for word in command.words)
-            for call in calls[:MOST_ALTERNATIVES] if takes and calls else [written]:
+            for call in calls[:_MOST_CALLS] if takes and calls else [written]:
                 given = with_arguments(command, call.arguments) if takes and calls else command
                 found = self._of_command(given, item.path, here)
                 if found is not None:

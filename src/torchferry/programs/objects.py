@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.declared_parameters import filled_under, fills_class
@@ -70,8 +71,7 @@ _PLAIN_DECORATORS = frozenset({"dataclass", "final", "total_ordering", "runtime_
 """Decorators of classes that keep nothing."""
 
 _MOST_DERIVED = 12
-_DEEPEST_CLASS = 6
-"""Classes that are derived from one, and how far; where there are more, nobody can tell what an object is."""
+"""Classes that are derived from one and made; where there are more, nobody can tell what an object is."""
 
 
 class Objects:
@@ -250,11 +250,10 @@ class Objects:
 
     def _itself(self, of: ClassObject) -> tuple[Object, ...] | None:
         """Return what `self` may be: an object of a class, or of one that is derived from it and made somewhere."""
-        derived = tuple(self._derived(of, 0))
-        made = [each for each in derived if self._may_be_made(each.node)]
+        made = tuple(islice(filter(lambda each: self._may_be_made(each.node), self._derived(of)), _MOST_DERIVED + 1))
         if not made or len(made) > _MOST_DERIVED:
             return (of,) if not made else None
-        return (of, *made) if self._may_be_made(of.node) else tuple(made)
+        return (of, *made) if self._may_be_made(of.node) else made
 
     def _may_be_made(self, node: ast.ClassDef) -> bool:
         """Whether somebody may make an object of a class: by its name, by what a decorator keeps, by settings."""
@@ -277,16 +276,21 @@ class Objects:
                 return True
         return False
 
-    def _derived(self, of: ClassObject, depth: int) -> Iterator[ClassObject]:
-        """Yield the classes of the program that are derived from one, by their names."""
-        for path in self.facts.deriving(of.node.name) if depth < _DEEPEST_CLASS else ():
-            loaded = self._sources.file(path)
-            for node in loaded[0].classes if loaded is not None else ():
-                assert loaded is not None
-                if node is not of.node and of.node.name in map(last_name, node.bases):
-                    one = ClassObject(*loaded, node)
-                    yield one
-                    yield from self._derived(one, depth + 1)
+    def _derived(self, of: ClassObject) -> Iterator[ClassObject]:
+        """Yield the classes of the program that are derived from one, and from these, by their names."""
+        waiting = [of.node.name]
+        asked = {of.node.name}
+        while waiting:
+            name = waiting.pop(0)
+            for path in self.facts.deriving(name):
+                loaded = self._sources.file(path)
+                for node in loaded[0].classes if loaded is not None else ():
+                    assert loaded is not None
+                    if node is not of.node and name in map(last_name, node.bases):
+                        yield ClassObject(*loaded, node)
+                        if node.name not in asked:
+                            asked.add(node.name)
+                            waiting.append(node.name)
 
     def _from_calls(self, key: Parameter) -> tuple[Object, ...] | None:
         """Return what all calls of a function give to a parameter."""

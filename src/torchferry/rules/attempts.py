@@ -9,8 +9,10 @@ conditions that it decides.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
+from torchferry.core.budget import spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.rules.answers import elsewhere
@@ -23,8 +25,6 @@ _LOADERS = frozenset({"CDLL", "LoadLibrary", "PyDLL"})
 _DRIVER = lazy_regex(r"(?:.*/)?(?:lib)?(?:cuda|nvidia|nvml|nvcuda)")
 _DTYPE = lazy_regex(r"torch\.(?:b?float\d+|half|float|double)\Z")
 _CPU = "cpu"
-_MOST_NAMES = 3
-"""How many names are followed from one to the next."""
 
 _Outcomes = dict[str, ast.expr | ast.alias]
 """What a way gives each name, and, under the empty name, what it returns."""
@@ -52,7 +52,7 @@ def choosing_attempts(context: PythonContext) -> Iterator[Attempt]:
         if attempt is None:
             continue
         taken, otherwise = _ways(context, attempt, node)
-        for place in _choices(context, taken, otherwise, node, 0):
+        for place in _choices(context, taken, otherwise, node, set()):
             if place not in seen:
                 seen.add(place)
                 yield Attempt(node, place, module)
@@ -135,18 +135,26 @@ def _outcomes(statements: Sequence[ast.stmt]) -> _Outcomes:
 
 
 def _choices(
-    context: PythonContext, taken: _Outcomes, otherwise: _Outcomes, place: ast.AST, depth: int
+    context: PythonContext, taken: _Outcomes, otherwise: _Outcomes, place: ast.AST, met: set[ast.expr]
 ) -> Iterator[ast.AST]:
-    """Yield where two ways, of which the target takes the second, come to another device or dtype."""
+    """Yield where two ways, of which the target takes the second, come to another device or dtype.
+
+    Args:
+        context: The file.
+        taken: What the first way gives.
+        otherwise: What the second way gives.
+        place: Where the choice is, if these two ways make it.
+        met: Uses of names that were followed already.
+    """
     for name in (name for name in taken if name in otherwise):
         wanted, other = taken[name], otherwise[name]
         if isinstance(other, ast.alias):
             continue
         if not isinstance(wanted, ast.alias) and _differ(context, wanted, other):
             yield place
-        elif depth < _MOST_NAMES and _is_true(wanted) and _is_false(other):
-            yield from _decided(context, _uses(context, wanted), depth + 1)
-            if any(True for where, use in elsewhere(context, name) for _ in _decided(where, [use], depth + 1)):
+        elif _is_true(wanted) and _is_false(other):
+            yield from _decided(context, _uses(context, wanted), met)
+            if any(True for where, use in elsewhere(context, name) for _ in _decided(where, [use], met)):
                 yield place
 
 
@@ -182,9 +190,15 @@ def _is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
 
 
-def _decided(context: PythonContext, answers: Sequence[ast.expr], depth: int) -> Iterator[ast.AST]:
+def _decided(context: PythonContext, answers: Iterable[ast.expr], met: set[ast.expr]) -> Iterator[ast.AST]:
     """Yield which of some uses of a name that is true by one way alone, or of a function that returns it, choose."""
-    for use in answers:
+    waiting = deque(answers)
+    while waiting:
+        use = waiting.popleft()
+        if use in met:
+            continue
+        spend()
+        met.add(use)
         condition = condition_of(context, use, answer=True)
         if condition is None or not condition.needed:
             continue
@@ -194,12 +208,11 @@ def _decided(context: PythonContext, answers: Sequence[ast.expr], depth: int) ->
         elif isinstance(parent, ast.If) and condition.top is parent.test:
             ways = _branches(context, parent)
         else:
-            if depth < _MOST_NAMES:
-                yield from _decided(context, stored_uses(context, condition.top), depth + 1)
+            waiting += stored_uses(context, condition.top)
             continue
         if not condition.positive:
             ways = ways[1], ways[0]
-        yield from _choices(context, *ways, use, depth)
+        yield from _choices(context, *ways, use, met)
 
 
 def _branches(context: PythonContext, test: ast.If) -> tuple[_Outcomes, _Outcomes]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from torchferry.backends import cuda
 from torchferry.backends.counterpart import Decision, decide
+from torchferry.core.budget import spend
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -163,11 +164,22 @@ class _Guards:
             self._named.add(group)
             self._use(use, positive, group)
 
-    def _use(self, use: ast.expr, positive: bool, group: str, depth: int = 0) -> None:
-        """Follow one use of a name that holds the answer."""
+    def _use(self, use: ast.expr, positive: bool, group: str) -> None:
+        """Follow one use of a name that holds the answer, and those of the names that keep it from there on."""
+        waiting = [(use, positive)]
+        met: set[tuple[ast.expr, bool]] = set()
+        while waiting:
+            state = waiting.pop()
+            if state not in met:
+                spend()
+                met.add(state)
+                waiting += reversed(self._used(*state, group))
+
+    def _used(self, use: ast.expr, positive: bool, group: str) -> list[tuple[ast.expr, bool]]:
+        """Take in one use of a name that holds the answer, and return the uses of names that keep it further."""
         condition = condition_of(self.context, use, answer=True)
-        if condition is None or depth > _DEPTH:
-            return
+        if condition is None:
+            return []
         why = exemption_for(self.context, use)
         if why is not None and not why.included:
             self.staying.setdefault(group, _goes_with(use, why.reason))
@@ -176,7 +188,7 @@ class _Guards:
         own = self._conditions.get(top)
         if own is not None and condition.needed:
             self._needs.setdefault(own, set()).add(group)
-            return
+            return []
         if own is not None:
             self._unite(own, group)
         expression = self._outermost(top)
@@ -184,9 +196,10 @@ class _Guards:
             self._unite(group, self._roots[expression][0])
         self._roots.setdefault(top, []).append(group)
         self._mark(followers(self.file, top, positive), group)
-        for further in stored_uses(self.context, top):
+        further = stored_uses(self.context, top)
+        if further:
             self._named.add(group)
-            self._use(further, positive, group, depth + 1)
+        return [(each, positive) for each in further]
 
     def _outermost(self, node: ast.AST) -> ast.AST | None:
         """Return the outermost conditional expression around a condition, if it holds anything of CUDA's."""
@@ -534,9 +547,6 @@ _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.curren
 _KEPT_BY = (ast.Assign, ast.AnnAssign, ast.Return)
 _KEPT = (*_KEPT_BY, ast.JoinedStr, ast.BinOp)
 """What may stand between a device and the code that a condition guards, where nothing is done but keep the device."""
-
-_DEPTH = 8
-"""How many names are followed from one to the next."""
 
 
 def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) -> bool:

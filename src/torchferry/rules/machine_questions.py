@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from torchferry.backends import cuda
+from torchferry.core.budget import spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name, string_value
@@ -38,7 +39,6 @@ _BUILD = lazy_regex(r"\+?cu\d*\Z")
 
 _ENVIRONMENT = frozenset({"os.environ", "environ"})
 _LONGEST = 100
-_DEPTH = 6
 
 
 def machine_question(context: PythonContext, text: ast.Constant) -> ast.expr | None:
@@ -50,7 +50,7 @@ def machine_question(context: PythonContext, text: ast.Constant) -> ast.expr | N
     if not _OF_CUDA.search(text.value):
         return None
     child: ast.expr = text
-    for _ in range(_DEPTH):
+    while True:  # until something is around it that neither asks nor passes it on
         parent = context.file.parents.get(child)
         if isinstance(parent, ast.Call) and child in parent.args:
             if _asks(context, parent, child, text.value):
@@ -71,8 +71,8 @@ def machine_question(context: PythonContext, text: ast.Constant) -> ast.expr | N
             return parent if isinstance(parent.ctx, ast.Load) and _is_environment(context, parent.value) else None
         elif not isinstance(parent, (ast.BinOp, ast.JoinedStr, ast.List, ast.Tuple)):
             return None
+        spend()
         child = parent
-    return None
 
 
 def _asks(context: PythonContext, call: ast.Call, text: ast.expr, word: str) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Protocol
 
@@ -84,8 +83,8 @@ class ReExports(Protocol):
 _MOST_ALIASES = 100
 """Aliases of aliases, `a = torch; b = a`, that are followed."""
 
-_MOST_BINDINGS = 20
-"""Bindings of a variable for which it is told which of them each use may have."""
+_MOST_BINDINGS = 60
+"""Bindings of a variable for which it is told which of them each use may have; of more, each use may have all."""
 
 
 class Names:
@@ -159,8 +158,7 @@ class Names:
     def reached_uses(self, binding: ast.Name) -> list[ast.Name]:
         """Return the loads of a variable that may have the value which one of its bindings gives it.
 
-        Of a variable with very many bindings it is those up to the next binding. A name that binds nothing stands for
-        all of them.
+        A name that binds nothing stands for all of them.
         """
         scope = self.variable_scope(binding.id, self.file.scope(binding))
         if scope is None:
@@ -172,14 +170,12 @@ class Names:
         reached = self._reached.get((binding.id, scope))
         if reached is None:
             reached = self._reached[binding.id, scope] = {}
-            places = sorted(bindings, key=lambda node: _place(self.file.statement(node)))
-            starts = [_place(self.file.statement(node)) for node in places]
             for use in uses:
                 if len(bindings) <= _MOST_BINDINGS:
                     origins = self.reaching_bindings(use)
                 else:
-                    number = bisect_left(starts, _place(self.file.statement(use)))
-                    origins = places[max(number - 1, 0) : number + 1]
+                    spend(len(bindings))
+                    origins = bindings
                 for origin in origins:
                     reached.setdefault(origin, []).append(use)
         return reached.get(binding, [])

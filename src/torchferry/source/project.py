@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import stat
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -33,9 +33,6 @@ code. What is dropped is parsed again, and with it go all answers about its node
 
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
-
-_MOST_USERS = 4
-"""How many modules may pass a name on before it is used."""
 
 _DEEPEST_STAR, _MOST_STARS = 50, 100
 """How far star imports of star imports are followed, and how many; what lies behind more is unread, and said to be."""
@@ -486,16 +483,27 @@ class Project:
                 if loaded is not None:
                     yield candidate, *loaded
 
-    def users(
-        self, path: str, member: str, asked: frozenset[tuple[str, str]] = frozenset()
-    ) -> Iterator[tuple[PythonFile, Names, ast.expr]]:
+    def users(self, path: str, member: str) -> Iterator[tuple[PythonFile, Names, ast.expr]]:
         """Yield the uses that other files make of what the module at `path` binds, also as other modules pass it on."""
-        asked |= {(path, member)}
+        waiting = deque([(path, member)])
+        asked = {*waiting}
+        while waiting:
+            for further, use in self._users(*waiting.popleft()):
+                if use is not None:
+                    yield use
+                elif further not in asked:
+                    asked.add(further)
+                    waiting.append(further)
+
+    def _users(
+        self, path: str, member: str
+    ) -> Iterator[tuple[tuple[str, str], tuple[PythonFile, Names, ast.expr] | None]]:
+        """Yield the uses in the files that import a name of a module, and without a use, what they pass it on as."""
         for candidate, file, names in self._others_importing(path, member, self._importing):
             for attribute in file.attributes.get(member, ()):
                 module, _, name = (names.qualified(attribute) or "").rpartition(".")
                 if name == member and module.strip(".") and self.module_path(module, candidate) == path:
-                    yield file, names, attribute
+                    yield (candidate, member), (file, names, attribute)
             for statement in file.imports:
                 for alias in statement.names if isinstance(statement, ast.ImportFrom) else ():
                     module = names.imported_module(statement)  # type: ignore[arg-type]
@@ -506,9 +514,8 @@ class Project:
                         continue
                     identifier = bound.asname or bound.name
                     for use in names.uses_of_import(bound):
-                        yield file, names, use
-                    if (candidate, identifier) not in asked and len(asked) < _MOST_USERS:
-                        yield from self.users(candidate, identifier, asked)
+                        yield (candidate, identifier), (file, names, use)
+                    yield (candidate, identifier), None
 
     def _importing(self, word: str) -> list[str]:
         """Return the files with a word in an import statement."""

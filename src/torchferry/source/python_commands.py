@@ -53,8 +53,8 @@ _PUT_IN = lazy_regex(r"%(?:\(\w+\))?[-+0#]*(?:(?!0)\d+)?(?:\.\d+)?[sdirf]")
 _LONGEST = 100_000
 """Characters of one expression that are read."""
 
-_DEEPEST = 4
-"""Variables behind variables that are followed."""
+_DEEPEST = 100
+"""Variables and parameters behind one another that are followed."""
 
 
 class StartCall(NamedTuple):
@@ -120,7 +120,7 @@ class _CommandReader:
             self.view = _MaskedText(self.file.source.text)
         first = 0 if name == "create_subprocess_exec" else _WORDS_FROM.get(name)
         words = None if first is None else [ast.List(call.args[first:], ast.Load())]
-        for expression in self._values(argument, 0) if words is None else words:
+        for expression in self._values(argument, 0, set()) if words is None else words:
             if expression in self._read:
                 continue
             self._read.add(expression)
@@ -135,8 +135,8 @@ class _CommandReader:
 
     # --- what a command is made of ---
 
-    def _values(self, expression: ast.expr, depth: int) -> Iterator[ast.expr]:
-        """Yield the texts and lists that an expression may stand for."""
+    def _values(self, expression: ast.expr, depth: int, met: set[ast.AST]) -> Iterator[ast.expr]:
+        """Yield the texts and lists that an expression may stand for, by bindings that were not met before."""
         expression = _without_calls(expression)
         if not isinstance(expression, ast.Name):
             yield expression
@@ -144,15 +144,18 @@ class _CommandReader:
         if depth >= _DEEPEST:
             return
         for binding in self.names.bindings(expression):
+            if binding in met:
+                continue
+            met.add(binding)
             if isinstance(binding, ast.arg):
-                yield from self._arguments(binding, depth)
+                yield from self._arguments(binding, depth, met)
                 continue
             statement = self.file.parents.get(binding)
             value = assigned_value(self.file, binding)
             if value is None and isinstance(statement, ast.AugAssign) and statement.target is binding:
                 value = statement.value
             if value is not None:
-                yield from self._values(value, depth + 1)
+                yield from self._values(value, depth + 1, met)
         if self.file.attributes.get("extend"):
             yield from self._added(expression)
 
@@ -167,7 +170,7 @@ class _CommandReader:
                 if isinstance(call.args[0], (ast.List, ast.Tuple)):
                     yield call.args[0]
 
-    def _arguments(self, parameter: ast.arg, depth: int) -> Iterator[ast.expr]:
+    def _arguments(self, parameter: ast.arg, depth: int, met: set[ast.AST]) -> Iterator[ast.expr]:
         """Yield what the calls in the file give to a parameter of a function."""
         arguments = self.file.parents.get(parameter)
         function = self.file.parents.get(arguments) if isinstance(arguments, ast.arguments) else None
@@ -179,7 +182,7 @@ class _CommandReader:
             call = self.file.parents.get(use)
             if isinstance(call, ast.Call) and call.func is use and index < len(call.args):
                 if not any(isinstance(argument, ast.Starred) for argument in call.args[: index + 1]):
-                    yield from self._values(call.args[index], depth + 1)
+                    yield from self._values(call.args[index], depth + 1, met)
 
     def _listed(self, expression: ast.List | ast.Tuple) -> Command | None:
         """Return the command whose words are the items of a list; None for an empty one."""

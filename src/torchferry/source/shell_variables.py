@@ -8,15 +8,19 @@ read, such as the output of another command, is written `$(NAME)`; a variable th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, product
 from types import MappingProxyType
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Word, assigned_name
 
-MOST_ALTERNATIVES = 4
+MOST_ALTERNATIVES = 8
 """Commands that one line may stand for; where there are more, the variables of the line are not read."""
+
+_MOST_PROGRAMS = 100
+"""Programs that one line may start, each with the same words."""
 
 _LONGEST = 4_000
 """Characters of the value of a variable."""
@@ -43,6 +47,8 @@ _OPENS = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSES = frozenset({"fi", "done", "esac"})
 
 Alternatives = tuple["str | None", ...]
+_Values = Callable[[str], "Alternatives | None"]
+_Part = tuple[Word, list[tuple[str, ...]]]
 """What a variable may hold, the first one where no branch is taken; None for what cannot be read."""
 
 
@@ -152,7 +158,7 @@ class ShellVariables:
                 self._assign_word(word, command)
 
     def expanded(self, command: Command) -> list[Command]:
-        """Return the commands that a command may be, at most four, with the exported variables set before it.
+        """Return the commands that a command may be, at most eight, with the exported variables set before it.
 
         In a function, what its calls give stands for `$1` and `$@`; what is given to the script itself stays.
         """
@@ -162,6 +168,9 @@ class ShellVariables:
         called = dict.fromkeys(command if each is None else with_arguments(command, each) for each in given)
         meanings = [meaning for each in called or [command] for meaning in self._meanings(each)]
         if len(meanings) <= MOST_ALTERNATIVES:
+            return meanings
+        programs = Counter(_program(meaning) for meaning in meanings)
+        if "" not in programs and max(programs.values()) <= MOST_ALTERNATIVES and len(meanings) <= _MOST_PROGRAMS:
             return meanings
         return self._meanings(with_arguments(command, ("$(arguments)",)))[:1]  # nobody can tell which of them
 
@@ -175,7 +184,10 @@ class ShellVariables:
             count *= len(alternatives)
         if count > MOST_ALTERNATIVES:
             parts = [(word, each if len(each) == 1 else [(f"$({word.value.strip('$')})",)]) for word, each in parts]
+            parts = self._with_programs(parts)
             before = [(word, each if len(each) == 1 else [(f"{word.text}=$(.)",)]) for word, each in before]
+        elif any(word.text.startswith("$") or ".py" in word.text for word, _ in parts):
+            parts = self._with_programs(parts)
         meanings: dict[tuple[str, ...], Command] = {}
         for chosen in product(*(each for _, each in (*before, *parts))):
             words = [
@@ -187,6 +199,14 @@ class ShellVariables:
             meaning = Command((*set_before, *command.assignments), tuple(arguments))
             meanings.setdefault(tuple(word.text for word in (*set_before, *arguments)), meaning)
         return list(meanings.values())
+
+    def _with_programs(self, parts: list[_Part]) -> list[_Part]:
+        """Return the parts of a command, of which the first that is one of many programs is each of them."""
+        for number, (word, each) in enumerate(parts):
+            every = [*self._words_of(word, self._every)] if "$" in word.text else []
+            if len(every) > len(each) and all(map(_names_program, every)):
+                return [*parts[:number], (word, every), *parts[number + 1 :]]
+        return parts
 
     # --- what is set ---
 
@@ -223,7 +243,7 @@ class ShellVariables:
 
     def _assign(self, name: str, values: Alternatives) -> None:
         unique = tuple(dict.fromkeys(values))
-        if len(unique) > MOST_ALTERNATIVES or any(len(value or "") > _LONGEST for value in unique):
+        if len(unique) > _MOST_PROGRAMS or any(len(value or "") > _LONGEST for value in unique):
             unique = (None,)
         self._blocks[-1].values[name] = unique
 
@@ -238,10 +258,14 @@ class ShellVariables:
         for name in dict.fromkeys(name for arm in arms for name in arm):
             is_always_set = block.has_else and all(name in arm for arm in arms)
             before = () if is_always_set else self._held(name) or ("",)
-            self._assign(name, (*before, *(value for arm in arms for value in arm.get(name, ()))))
+            self._assign(name, (*before, *(value for arm in arms for value in _few(arm.get(name, ())))))
+
+    def _every(self, name: str) -> Alternatives | None:
+        return next((block.values[name] for block in reversed(self._blocks) if name in block.values), None)
 
     def _held(self, name: str) -> Alternatives | None:
-        return next((block.values[name] for block in reversed(self._blocks) if name in block.values), None)
+        held = self._every(name)
+        return held if held is None else _few(held)
 
     def _is_array(self, word: Word) -> bool:
         return word.text.endswith("=") and self._text[word.end : word.end + 1] == "("
@@ -254,40 +278,41 @@ class ShellVariables:
             return (word.value,)
         return tuple(None if _UNREADABLE.search(text) else text for text in self._texts_of(word.text))
 
-    def _texts_of(self, text: str) -> Iterator[str]:
+    def _texts_of(self, text: str, values: _Values | None = None) -> Iterator[str]:
         """Yield what a text may be with its variables, without quotes."""
+        most = MOST_ALTERNATIVES if values is None else _MOST_PROGRAMS
         pieces: list[Alternatives] = []
         at = 0
         for match in (_MAKE_VARIABLE if self._is_makefile else _VARIABLE).finditer(text):
             pieces.append((text[at : match.start()],))
-            pieces.append(self._stands_for(match))
+            pieces.append(self._stands_for(match, values or self._held))
             at = match.end()
         pieces.append((text[at:],))
         count = 1
         for piece in pieces:
             count *= len(piece)
-        if count > MOST_ALTERNATIVES:
+        if count > most:
             yield "$(" + text + ")"
             return
         for chosen in product(*pieces):
             yield re.sub(r"[\"']", "", "".join(str(part) for part in chosen))
 
-    def _stands_for(self, match: re.Match[str]) -> tuple[str, ...]:
+    def _stands_for(self, match: re.Match[str], values: _Values) -> tuple[str, ...]:
         name = match["braced"] or match["plain"]
-        held = self._held(name)
+        held = values(name)
         default = match["default"]
         if held is None:
             unset = f"${{{name}}}" if self._is_makefile else match[0]
             return (unset if default is None else default,)
         return tuple(f"$({name})" if value is None else value or default or "" for value in held)
 
-    def _words_of(self, word: Word) -> Iterator[tuple[str, ...]]:
+    def _words_of(self, word: Word, values: _Values | None = None) -> Iterator[tuple[str, ...]]:
         """Yield the words that a word may be."""
         if "$" not in word.text or word.text.startswith("'"):
             yield (word.text,)
             return
         is_one = word.text.startswith('"') and "[@]" not in word.text
-        for text in self._texts_of(word.text):
+        for text in self._texts_of(word.text, values):
             if text == word.value:
                 yield (word.text,)
             else:
@@ -296,6 +321,20 @@ class ShellVariables:
     def _exported_as(self, name: str) -> list[tuple[str, ...]]:
         held = self._held(name)
         return [(f"{name}=$({name})" if value is None else f"{name}={value}",) for value in held or ()] or [()]
+
+
+def _few(values: Alternatives) -> Alternatives:
+    """Return the values of a variable where all are looked at together with those of others; None for too many."""
+    return values if len(values) <= MOST_ALTERNATIVES else (None,)
+
+
+def _names_program(texts: Sequence[str]) -> bool:
+    return bool(texts) and texts[-1].strip("\"'").endswith(".py") and _UNREADABLE.search(texts[-1]) is None
+
+
+def _program(command: Command) -> str:
+    """Return the program of a command; empty where no word names one."""
+    return next((word.text for word in command.words if _names_program((word.text,))), "")
 
 
 def _functions(text: str) -> Iterator[tuple[str, int, int]]:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
+from torchferry.core.budget import spend
 from torchferry.core.finding import LINK, Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.attempts import choosing_attempts
@@ -32,8 +33,6 @@ from torchferry.source.flow.syntax import string_value
 
 _NODES = ("/dev/nvidia", "/proc/driver/nvidia")
 """Where only a card of NVIDIA's is."""
-
-_MOST_NAMES = 3
 
 
 class AskedOfMachine(Rule):
@@ -116,16 +115,21 @@ def _questions(context: PythonContext) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 def _guarded(context: PythonContext, question: ast.expr) -> Iterator[ast.AST]:
     """Yield what runs only where a question is answered with yes, also by the names that the answer is kept under."""
-    waiting: list[tuple[ast.expr, bool, int]] = [(question, True, 0)]
+    waiting: list[tuple[ast.expr, bool]] = [(question, True)]
+    met: set[tuple[ast.expr, bool]] = set()
     while waiting:
-        node, positive, depth = waiting.pop()
+        state = waiting.pop()
+        if state in met:
+            continue
+        spend()
+        met.add(state)
+        node, positive = state
         condition = condition_of(context, node, answer=True)
         if condition is None:
             continue
         positive = positive == condition.positive
         yield from followers(context.file, condition.top, positive)
-        if depth < _MOST_NAMES:
-            waiting += [(use, positive, depth + 1) for use in stored_uses(context, condition.top)]
+        waiting += [(use, positive) for use in stored_uses(context, condition.top)]
 
 
 def _holds(context: PythonContext, node: ast.AST, starts: list[int]) -> bool:

@@ -21,6 +21,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
+from torchferry.core.budget import spend
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
@@ -147,11 +148,21 @@ def _requests_by_name(context: PythonContext) -> Iterator[ast.expr]:
 
 
 def _texts(context: PythonContext, node: ast.expr) -> set[str | None]:
-    """Return the texts that an expression may be: itself, or what its variable is set to."""
-    if not isinstance(node, ast.Name):
-        return {string_value(node)}
-    values = (assigned_value(context.file, binding) for binding in context.names.bindings(node))
-    return {string_value(value) for value in values if value is not None}
+    """Return the texts that an expression may be: itself, or what its variable, and those behind it, are set to."""
+    texts: set[str | None] = set()
+    waiting = [node]
+    met: set[ast.AST] = set()
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, ast.Name):
+            texts.add(string_value(node))
+            continue
+        spend()
+        bindings = [binding for binding in context.names.bindings(node) if binding not in met]
+        met.update(bindings)
+        values = (assigned_value(context.file, binding) for binding in bindings)
+        waiting += (value for value in values if value is not None)
+    return texts
 
 
 def _holds_names_of_torch(names: Names, node: ast.expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchferry.core.budget import spend
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.device.own_methods import is_library_name, receiver_owns
@@ -109,8 +110,6 @@ _TAKERS = frozenset({"apply", "map", "partial", "run_in_executor", "starmap", "s
 _TAKEN_AS = frozenset({"callback", "fn", "func", "target"})
 """Names of arguments that are called."""
 
-_DEPTH = 4
-
 
 def _choice(context: PythonContext, method: ast.Attribute) -> tuple[ast.expr, bool]:
     """Return the outermost choice that a method is a branch of, and whether another branch is the method `cpu`.
@@ -134,40 +133,59 @@ def _choice(context: PythonContext, method: ast.Attribute) -> tuple[ast.expr, bo
     return chosen, beside_cpu
 
 
-def _is_called(context: PythonContext, value: ast.expr, depth: int = 0) -> bool:
+def _is_called(context: PythonContext, value: ast.expr) -> bool:
     """Whether the result is called, there, by the name that it is given, or as an item of what holds it."""
+    waiting = [(value, False)]
+    met: set[tuple[ast.expr, bool]] = set()
+    while waiting:
+        state = waiting.pop()
+        if state in met:
+            continue
+        spend()
+        met.add(state)
+        node, holds = state
+        further = _has_called_items(context, node) if holds else _comes_to(context, node)
+        if further is None:
+            return True
+        waiting += further
+    return False
+
+
+_Further = list[tuple[ast.expr, bool]]
+"""What a value becomes, and whether that holds the value; None where the value is called."""
+
+
+def _comes_to(context: PythonContext, value: ast.expr) -> _Further | None:
+    """Return what a method becomes by what is around it."""
     parent = context.file.parents.get(value)
     if isinstance(parent, ast.Call):
-        return parent.func is value or (last_name(parent.func) in _TAKERS and value in parent.args)
+        return None if parent.func is value or (last_name(parent.func) in _TAKERS and value in parent.args) else []
     if isinstance(parent, ast.keyword):
-        return parent.arg in _TAKEN_AS
-    if depth > _DEPTH:
-        return False
+        return None if parent.arg in _TAKEN_AS else []
     if isinstance(parent, _CONTAINERS):
         is_item = value in (parent.values if isinstance(parent, ast.Dict) else parent.elts)
-        return is_item and _has_called_items(context, parent, depth + 1)
-    return any(_is_called(context, use, depth + 1) for use in _uses(context, parent))
+        return [(parent, True)] if is_item else []
+    return [(use, False) for use in _uses(context, parent)]
 
 
-def _has_called_items(context: PythonContext, holder: ast.expr, depth: int) -> bool:
-    """Whether an item of a tuple, a list or a table is called: by its key, or one after the other."""
+def _has_called_items(context: PythonContext, holder: ast.expr) -> _Further | None:
+    """Return what the items of a tuple, a list or a table become: taken by a key, or one after the other."""
     parent = context.file.parents.get(holder)
-    if depth > _DEPTH or parent is None:
-        return False
     if isinstance(parent, ast.Subscript):
-        return parent.value is holder and _is_called(context, parent, depth + 1)
+        return [(parent, False)] if parent.value is holder else []
     if isinstance(parent, ast.Attribute):
         call = context.file.parents.get(parent)
         is_got = parent.attr == "get" and isinstance(call, ast.Call) and call.func is parent
-        return is_got and isinstance(call, ast.Call) and _is_called(context, call, depth + 1)
+        return [(call, False)] if is_got and isinstance(call, ast.Call) else []
     if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
         target = parent.target
         is_run_through = parent.iter is holder and isinstance(target, ast.Name)
-        return is_run_through and any(
+        is_called = is_run_through and any(
             isinstance(call := context.file.parents.get(use), ast.Call) and call.func is use
             for use in context.names.uses_of(target)  # type: ignore[arg-type]
         )
-    return any(_has_called_items(context, use, depth + 1) for use in _uses(context, parent))
+        return None if is_called else []
+    return [(use, True) for use in _uses(context, parent)]
 
 
 def _uses(context: PythonContext, assignment: ast.AST | None) -> list[ast.Name]:

@@ -38,7 +38,8 @@ _WRITING = lazy_regex(r"(?:write|save|dump|to_|mkdir|makedirs|touch|rename)|\w*(
 _WRITING_MODES = lazy_regex(r"[rb+t]{0,2}[wax+][b+t]{0,2}\Z")
 
 _BY_NAME = frozenset({"getattr", "hasattr", "import_module", "__import__", "resolve_name"})
-_MOST_PARTS = 8
+_MOST_PARTS = 100
+"""Parts of one name."""
 
 
 class NameOfType(Rule):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from torchferry.core.budget import spend
 from torchferry.rules.base import PythonContext
 from torchferry.source.names import assigned_value
 
-_DEPTH = 4
+_DEPTH = 50
+"""Variables, attributes and bases that are followed, each once."""
 
 
 def class_defines(definition: ast.ClassDef, member: str) -> bool:
@@ -32,31 +34,34 @@ def receiver_owns(context: PythonContext, receiver: ast.expr, member: str) -> bo
 
     Knows `self` and `cls`, calls of a class, variables and attributes of `self` that one was assigned to.
     """
-    return _owns(context, receiver, member, 0)
+    return _owns(context, receiver, member, 0, set())
 
 
-def _owns(context: PythonContext, receiver: ast.expr, member: str, depth: int) -> bool:
-    if depth > _DEPTH:
+def _owns(context: PythonContext, receiver: ast.expr, member: str, depth: int, met: set[ast.AST]) -> bool:
+    if depth > _DEPTH or receiver in met:
         return False
+    spend()
+    met.add(receiver)
     file, names = context.file, context.names
     if isinstance(receiver, ast.Name):
         if receiver.id in ("self", "cls"):
             own = file.enclosing_class(receiver)
-            return own is not None and (_class_owns(context, own, member, depth) or _stores(context, own, member))
+            return own is not None and (_class_owns(context, own, member, depth, met) or _stores(context, own, member))
         return any(
-            isinstance(value := assigned_value(file, binding), ast.expr) and _owns(context, value, member, depth + 1)
+            isinstance(value := assigned_value(file, binding), ast.expr)
+            and _owns(context, value, member, depth + 1, met)
             for binding in names.bindings(receiver)
         )
     if isinstance(receiver, ast.Call):
         definition = _class_of(context, receiver.func)
-        return definition is not None and _class_owns(context, definition, member, depth)
+        return definition is not None and _class_owns(context, definition, member, depth, met)
     if isinstance(receiver, ast.Attribute) and isinstance(receiver.value, ast.Name) and receiver.value.id == "self":
         own = file.enclosing_class(receiver)
         return any(
             isinstance(stored.ctx, ast.Store)
             and file.enclosing_class(stored) is own
             and isinstance(value := assigned_value(file, stored), ast.expr)
-            and _owns(context, value, member, depth + 1)
+            and _owns(context, value, member, depth + 1, met)
             for stored in file.attributes.get(receiver.attr, ())
         )
     return False
@@ -75,13 +80,14 @@ def _class_of(context: PythonContext, func: ast.expr) -> ast.ClassDef | None:
     return located[2] if located is not None and isinstance(located[2], ast.ClassDef) else None
 
 
-def _class_owns(context: PythonContext, definition: ast.ClassDef, member: str, depth: int) -> bool:
+def _class_owns(context: PythonContext, definition: ast.ClassDef, member: str, depth: int, met: set[ast.AST]) -> bool:
     if class_defines(definition, member):
         return True
-    if depth > _DEPTH or definition not in context.file.parents:
+    if depth > _DEPTH or definition in met or definition not in context.file.parents:
         return False
+    met.add(definition)
     return any(
-        base is not None and _class_owns(context, base, member, depth + 1)
+        base is not None and _class_owns(context, base, member, depth + 1, met)
         for base in (_class_of(context, expression) for expression in definition.bases)
     )
 

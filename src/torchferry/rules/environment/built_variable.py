@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from torchferry.core.budget import spend
 from torchferry.rules.base import PythonContext
 from torchferry.rules.environment.variables import VARIABLE
 from torchferry.source.flow.syntax import string_value
@@ -12,7 +13,8 @@ from torchferry.source.names import assigned_value
 
 _ENVIRONMENT = "os.environ"
 _FUNCTIONS = frozenset({"os.getenv", "os.putenv", "os.unsetenv"})
-_DEEPEST = 6
+_DEEPEST = 100
+"""Variables and parts of expressions that are followed to a text."""
 
 
 def built_variables(context: PythonContext) -> Iterator[tuple[ast.expr, str]]:
@@ -45,6 +47,7 @@ def _names_variable(context: PythonContext, name: ast.expr) -> bool:
 
 def _text(context: PythonContext, expression: ast.expr, depth: int = 0) -> str | None:
     """Return the text of literals and of variables that are assigned one; None for others."""
+    spend()
     parts: list[ast.expr] = []
     if depth > _DEEPEST:
         return None

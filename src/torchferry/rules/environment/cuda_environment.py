@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchferry.core.budget import spend
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
@@ -184,7 +185,14 @@ def _given(context: PythonContext, node: ast.expr) -> ast.expr | None:
 
 def _texts_of(context: PythonContext, expression: ast.expr) -> tuple[str, ...]:
     """Return the texts that a value may be, with `{}` for what is put into them; those that are no numbers first."""
-    texts = [text for each in choices_of(context, expression) if (text := _text_of(context, each)) is not None]
+    choices = [*choices_of(context, expression)]
+    met = {expression}
+    for each in choices:  # a variable may be what another one is given
+        if isinstance(each, ast.Name) and each not in met:
+            spend()
+            met.add(each)
+            choices += choices_of(context, each)
+    texts = [text for each in choices if (text := _text_of(context, each)) is not None]
     return tuple(sorted(dict.fromkeys(texts), key=lambda text: text[:1].isdigit()))
 
 

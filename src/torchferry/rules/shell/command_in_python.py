@@ -65,15 +65,13 @@ class CommandInPython(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield what the rules for scripts find in the command lines."""
-        view, started_calls = started_commands(context.file, context.names)
-        if not started_calls:
-            return
         code = [
             self.finding(context, literal_span(context, node), _in_python(message), Grade.MANUAL)
             for node, message in code_for_python(context)
             if exemption_reason(context, node) is None
         ]
         yield from code
+        view, started_calls = started_commands(context.file, context.names)
         text = "\n".join(f" {line} " for line in map(str.strip, view.split("\n")) if line)
         rules = [rule for rule in _RULES if any(word in text for word in rule.words(context.target, context.options))]
         if not rules:  # ahead of what else decides about a call, which may lead into other files

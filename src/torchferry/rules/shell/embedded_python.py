@@ -1,8 +1,9 @@
-"""Python in a text that names CUDA: `python -c "import torch; torch.cuda.is_available()"`.
+"""Python in a text that names CUDA, or imports what lacks: `python -c "import torch; torch.cuda.is_available()"`.
 
 The text between the quotes, in a here-document, in a variable of the shell, or piped into Python is not rewritten,
 because quoting and variables of the shell change it; nor is a file that a script writes (`cat > train.py <<EOF`). In
-Python it is what `exec`, `eval` and `timeit` are given. Often it only prints what is installed.
+Python it is what `exec`, `eval` and `timeit` are given, and the examples that doctest runs. Often it only prints what
+is installed.
 
 Why: The command requests CUDA, and a script may stop because of it.
 
@@ -17,10 +18,13 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from torchferry.backends.cuda import NEEDING_KINDS, Package, packages
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.base import Context, Options, PythonContext, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, heredocs_of, prints_text
 from torchferry.rules.device.strings import literal_span
 from torchferry.rules.texts import is_text
@@ -49,44 +53,81 @@ CUDA_IN_PYTHON = lazy_regex(
 )
 """What names CUDA in the text of a program; what a text prints, and the version that torch was built for, do not."""
 
+_IMPORTS = lazy_regex(r"\b(?:import|from)[ \t]+(?P<modules>[A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)")
+_MODULES = lazy_regex(r"[A-Za-z_][\w.]*")
+
 _COMMAND_LINE = lazy_regex(r"\bpython[\d.]{0,8}(?:[ \t]{1,8}-\w{1,20}){0,6}[ \t]{1,8}-\w{0,8}c[ \t]")
 _TAKE_CODE = frozenset({"exec", "eval", "compile", "timeit", "repeat", "Timer"})
+_RUN_EXAMPLES = frozenset({"testmod", "testfile", "run_docstring_examples", "DocTestSuite", "DocTestRunner"})
+"""Functions of doctest, which run what stands behind `>>>` in the documentation of a file."""
+
 _CODE_KEYWORDS = frozenset({"stmt", "setup", "source"})
 _CODE_PACKAGES = ("timeit", "torch")
 
 
+def first_of_cuda(target: Target, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+    """Return where code names CUDA first, or imports a package that the target does not have; None for nowhere."""
+    end = len(text) if end is None else end
+    match = CUDA_IN_PYTHON.search(text, start, end)
+    if match is not None:
+        return match.span()
+    for imported in _IMPORTS.finditer(text, start, end):
+        for module in _MODULES.finditer(text, *imported.span("modules")):
+            listed = target.package_of_module(module.group())
+            if listed is not None and _is_lacking(*listed):
+                return module.span()
+    return None
+
+
+def _is_lacking(package: Package, row: Row) -> bool:
+    """Whether the target has something else in place of a package, or nothing."""
+    return package.kind in NEEDING_KINDS and row.status not in ("same", "unknown")
+
+
 class EmbeddedPython(Rule):
-    """Finds Python in texts that names CUDA."""
+    """Finds Python in texts that names CUDA, or imports a package that the target does not have."""
 
     CODE = "SHL103"
     EFFECT = Effect.RAISES
     WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi", "pycuda", "tensorrt", "CUDA_")
     KINDS = (Kind.PYTHON, *JOB_KINDS)
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The words of CUDA, and the modules of packages that the target does not have."""
+        lacking = (
+            package for package in packages().values() if _is_lacking(package, target.row("packages", package.name))
+        )
+        return (*self.WORDS, *dict.fromkeys(module.partition(".")[0] for each in lacking for module in each.modules))
+
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield one finding for each piece of code, at the first place that names CUDA."""
         seen: set[int] = set()
         for start, end in _code(context):
-            match = CUDA_IN_PYTHON.search(context.text, start, end)
-            if match is not None and match.start() not in seen:
-                seen.add(match.start())
+            span = first_of_cuda(context.target, context.text, start, end)
+            if span is not None and span[0] not in seen:
+                seen.add(span[0])
                 message = say(
                     "Python code in a command line names CUDA (`{found}`) and is not rewritten; check it for {target}",
-                    found=match.group(),
+                    found=context.text[slice(*span)],
                     target=context.target.title,
                 )
-                yield self.finding(context, match.span(), message, Grade.MANUAL)
+                yield self.finding(context, span, message, Grade.MANUAL)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each text that `exec`, `eval` or `timeit` is given."""
-        if _TAKE_CODE.isdisjoint(context.file.names) and _TAKE_CODE.isdisjoint(context.file.attributes):
+        """Yield a finding for each text that `exec`, `eval` or `timeit` is given, and for each example that is run."""
+        tables = context.file.names, context.file.attributes
+        runs_examples = "doctest" in context.imported_packages and any(
+            not _RUN_EXAMPLES.isdisjoint(table) for table in tables
+        )
+        if all(_TAKE_CODE.isdisjoint(table) for table in tables) and not runs_examples:
             return
         for node in context.file.strings:
-            match = CUDA_IN_PYTHON.search(node.value) if isinstance(node.value, str) else None
-            if match is not None and _is_taken_as_code(context, node):
+            span = first_of_cuda(context.target, node.value) if isinstance(node.value, str) else None
+            is_example = runs_examples and span is not None and ">>>" in str(node.value)
+            if span is not None and (is_example or _is_taken_as_code(context, node)):
                 message = say(
                     "Python code in a string names CUDA (`{found}`) and is not rewritten; check it for {target}",
-                    found=match.group(),
+                    found=str(node.value)[slice(*span)],
                     target=context.target.title,
                 )
                 yield self.finding(context, literal_span(context, node), message, Grade.MANUAL)
@@ -108,14 +149,14 @@ def code_for_python(context: PythonContext) -> Iterator[tuple[ast.Constant, Mess
         else:
             continue
         for text in texts:
-            match = CUDA_IN_PYTHON.search(str(text.value))
-            if match is not None:
+            span = first_of_cuda(context.target, str(text.value))
+            if span is not None:
                 yield (
                     text,
                     say(
                         "Python code in a command line names CUDA (`{found}`) and is not rewritten; check it for "
                         "{target}",
-                        found=match.group(),
+                        found=str(text.value)[slice(*span)],
                         target=context.target.title,
                     ),
                 )
