@@ -183,6 +183,7 @@ def speaking(command: click.Command) -> click.Command:
 def main() -> None:
     """Run the command line; ends the process with one of the documented exit codes."""
     gc.disable()  # as `torchferry.__main__` does, for who calls this
+    ProgramCommand.is_used = False  # this process may have run another command line before
     signal.signal(signal.SIGTERM, _terminated)
     protect_streams()
     internal_error.watch_threads(sys.argv[1:])
