@@ -543,3 +543,12 @@ def test_a_notebook_that_computes_what_it_imports(cell: str, verdict: Verdict, u
     nets = {"nets/big.py": "import cupy\nclass Net: pass\n", "nets/small.py": "class Net: pass\n"}
     (program,) = judged(tmp_path, {**nets, "a.ipynb": notebook("import importlib, sys, torch", cell)}).values()
     assert (program.verdict, len(program.unresolved)) == (verdict, unresolved)
+
+
+def test_what_a_started_program_leaves_unresolved_is_no_decision_of_the_one_that_starts_it(tmp_path: Path) -> None:
+    inner = "import importlib, sys, torch\nif __name__ == '__main__':\n    importlib.import_module(sys.argv[1])\n"
+    outer = "import subprocess, torch\nif __name__ == '__main__':\n    subprocess.run(['python', 'train.py', 'net'])\n"
+    programs = judged(tmp_path, {"train.py": inner, "start.py": outer})
+    for name in ("train.py", "start.py"):
+        assert (programs[name].verdict, programs[name].decisions) == (Verdict.READY, programs[name].unresolved)
+        assert len(programs[name].unresolved) == 1

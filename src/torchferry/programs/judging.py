@@ -324,7 +324,10 @@ class _Judge:
                 (blockers if joined.way.need is Need.ALWAYS else optional).append(joined)
             fixes |= self._fixed[inner.program]
             if way.may_be_taken:
-                decisions = tuple(dict.fromkeys((*decisions, *inner.decisions)))
+                imports = [place for place in inner.unresolved if place not in self.unresolved]
+                open_imports = tuple(dict.fromkeys((*open_imports, *imports)))
+                asked = (place for place in inner.decisions if place not in imports)
+                decisions = tuple(dict.fromkeys((*decisions, *asked)))
                 accepted += inner.accepted
                 if inner.verdict is Verdict.NOT_JUDGED:
                     unread += tuple(item._replace(chain=(*way.steps, *item.chain)) for item in inner.unread)
