@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.programs.small import Files, judged, small
 from torchferry.programs.model import Verdict
 from torchferry.programs.setup_tables import DeclaredPoint, points_in_text
+from torchferry.programs.written_commands import LARGEST_DOCUMENT
 
 NETS = {"lab/__init__.py": "", "lab/nets.py": "def fast():\n    import cupy\ndef slow():\n    pass\n"}
 LOADS = (
@@ -87,6 +88,9 @@ def test_packages_below_folders_declare_theirs(tmp_path: Path) -> None:
         setup("P", "P = {}\nfor name in names():\n    P[name] = ['a = lab:slow']\n"),
         setup("open('absent.ini').read()"),
         {"setup.cfg": "[options]\nentry_points = file: absent.ini\n"},
+        {"setup.py": "setup(entry_points={'lab.nets': [}\n"},
+        {"pyproject.toml": "[project.entry-points.'lab.nets']\nfast = lab.nets:fast\n"},
+        {"setup.cfg": "[options.entry_points]\nlab.nets =\n" + "#" * LARGEST_DOCUMENT},
         {"setup.cfg": "[options.entry_points]\nlab.nets =\n    fast = %(fast)s\n"},
     ],
 )

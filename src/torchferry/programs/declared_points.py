@@ -11,6 +11,7 @@ from torchferry.core.files import read_regular
 from torchferry.core.record import NamedTuple
 from torchferry.programs.setup_tables import (
     ANY_GROUP,
+    UNTOLD_POINT,
     DeclaredPoint,
     TextsOf,
     points_in_lines,
@@ -71,20 +72,21 @@ class Packaging:
     def of(self, path: str) -> DeclaredPoints:
         """Return what a packaging file declares."""
         if path not in self._by_path:
-            text = self._read(path)
-            points = list(dict.fromkeys(self._points(path, text)))
+            read = self._read(path)
+            text = read or ""
+            points = list(dict.fromkeys([UNTOLD_POINT] if read is None else self._points(path, text)))
             told = tuple(point for point in points if point.value)
             open_groups = frozenset(point.group for point in points if not point.value or point.group == ANY_GROUP)
             self._by_path[path] = DeclaredPoints(path, text, told, open_groups)
         return self._by_path[path]
 
-    def _read(self, path: str) -> str:
-        """Return the text of a file; empty where it cannot be read, or is larger than any that somebody wrote."""
+    def _read(self, path: str) -> str | None:
+        """Return the text of a file; None where it cannot be read, or is larger than any that somebody wrote."""
         try:
             data = read_regular(self._project.root / path)
         except OSError:
-            return ""
-        return data.decode("utf-8", "replace").replace("\r\n", "\n") if len(data) <= LARGEST_DOCUMENT else ""
+            return None
+        return data.decode("utf-8", "replace").replace("\r\n", "\n") if len(data) <= LARGEST_DOCUMENT else None
 
     def _points(self, path: str, text: str) -> Iterator[DeclaredPoint]:
         name = path.rpartition("/")[2]
@@ -101,6 +103,7 @@ class Packaging:
         try:
             document = toml.loads(text)
         except ValueError:
+            yield UNTOLD_POINT
             return
         for keys, group in (
             (("project", "scripts"), "console_scripts"),
@@ -156,13 +159,13 @@ class Packaging:
     def _of_file(self, path: str, named: str) -> Iterator[DeclaredPoint]:
         """Yield what a file declares that a packaging file names."""
         text = self._beside(path, named)
-        yield from points_in_text(text) if text else [DeclaredPoint(ANY_GROUP, "", "")]
+        yield from points_in_text(text) if text else [UNTOLD_POINT]
 
     def _beside(self, path: str, named: str) -> str:
         """Return the text of a file that is named in a packaging file; empty where it is none of the project."""
         inner = posixpath.normpath(posixpath.join(posixpath.dirname(path), named))
         is_inside = not inner.startswith(("../", "/")) and "\0" not in inner and named
-        return self._read(inner) if is_inside else ""
+        return (self._read(inner) or "") if is_inside else ""
 
 
 def _inner(document: object, *keys: str) -> object:

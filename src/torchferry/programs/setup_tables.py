@@ -40,6 +40,10 @@ class DeclaredPoint(NamedTuple):
     value: str
 
 
+UNTOLD_POINT = DeclaredPoint(ANY_GROUP, "", "")
+"""Stands for the entry points of a text that was not read or not understood."""
+
+
 def points_in_lines(group: str, lines: Iterable[str]) -> Iterator[DeclaredPoint]:
     """Yield the entry points of a group, each on a line: `name = package.module:object [extra]`."""
     for line in lines:
@@ -75,8 +79,7 @@ def setup_points(
     if not any(word in text for word in ("entry_points", *SCRIPT_GROUPS)):
         return
     loaded = project.file(path)
-    if loaded is not None:
-        yield from _SetupScript(project, texts, read).points(*loaded)
+    yield from [UNTOLD_POINT] if loaded is None else _SetupScript(project, texts, read).points(*loaded)
 
 
 class _SetupPlace(NamedTuple):
