@@ -91,7 +91,13 @@ class LazyGroup(click.Group):
 
 
 class ProgramCommand(click.Command):
-    """A command that ends with the exit code of the program that it runs; an internal error has a code of its own."""
+    """A command that ends with the exit code of the program that it runs; an internal error has a code of its own.
+
+    What stands behind the first word that is no option of ours belongs to the program.
+    """
+
+    ignore_unknown_options = True
+    allow_interspersed_args = False
 
     is_used = False
     """Whether this process runs such a command."""

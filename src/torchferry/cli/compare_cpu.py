@@ -22,9 +22,7 @@ from torchferry.rehearsal.config import note_verdict
 _TOOL = "torchferry.numerics.process_tools:begin_compare"
 
 
-@click.command(
-    "cpu", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("cpu", cls=ProgramCommand)
 @click.option(
     "--standard", type=click.Choice(NAMES), default="ours", show_default=True, help="The standard to judge by."
 )

@@ -17,9 +17,7 @@ from torchferry.numerics.framework.launcher import RANK_TOOL, ToolSettings, requ
 from torchferry.rehearsal.config import note_verdict
 
 
-@click.command(
-    "ranks", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("ranks", cls=ProgramCommand)
 @click.option(
     "--every", type=click.IntRange(1), default=1, show_default=True, help="Number of steps between two checks."
 )

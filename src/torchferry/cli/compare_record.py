@@ -26,9 +26,7 @@ _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TOOL = "torchferry.numerics.process_tools:begin_record"
 
 
-@click.command(
-    "record", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("record", cls=ProgramCommand)
 @click.option(
     "-o",
     "--output",

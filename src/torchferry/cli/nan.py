@@ -22,9 +22,7 @@ from torchferry.rehearsal.config import note_verdict
 _TOOL = "torchferry.numerics.process_tools:begin_nan"
 
 
-@click.command(
-    "nan", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("nan", cls=ProgramCommand)
 @click.option(
     "--level",
     type=click.Choice(["watch", "operator"]),

@@ -18,9 +18,7 @@ from torchferry.rehearsal.config import prepare
 from torchferry.rehearsal.driver.plugin import UNSAID
 
 
-@click.command(
-    "trace", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("trace", cls=ProgramCommand)
 @target_option()
 @card_option
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")

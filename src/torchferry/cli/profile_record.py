@@ -20,9 +20,7 @@ from torchferry.rehearsal.driver.plugin import UNSAID
 _COUNT = click.IntRange(0)
 
 
-@click.command(
-    "record", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("record", cls=ProgramCommand)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Card of the target to simulate.")
 @click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="As of `rehearse`: the path of the vendor's wheel.")

@@ -24,9 +24,7 @@ from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
 
-@click.command(
-    "rehearse", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("rehearse", cls=ProgramCommand)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")

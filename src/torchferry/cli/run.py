@@ -20,9 +20,7 @@ from torchferry.core.messages import say
 from torchferry.shim.launcher import run
 
 
-@click.command(
-    "run", cls=ProgramCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
-)
+@click.command("run", cls=ProgramCommand)
 @click.option(
     "-t",
     "--target",

@@ -39,8 +39,9 @@ _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cam
 _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
-_AT_ONCE = 128
 _PORTING = say("porting files")
+
+_AT_ONCE = 128
 """Files whose words are judged together."""
 
 
