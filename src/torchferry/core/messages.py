@@ -38,6 +38,19 @@ def display_width(text: str) -> int:
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
+def cut(line: str, width: int) -> str:
+    """Return a line that takes no more than some columns, with three dots where it is cut."""
+    if display_width(line) <= width:
+        return line
+    room = width - 3
+    taken = 0
+    for number, letter in enumerate(line):
+        taken += display_width(letter)
+        if taken > room:
+            return f"{line[:number]}..."
+    return line
+
+
 class Bilingual(NamedTuple):
     """A text that the tables hold in both languages; without Chinese, the English one serves for both."""
 

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import TypeVar
 
 from torchferry.core import terminal
-from torchferry.core.messages import Message, display_width, language, say
+from torchferry.core.messages import Message, cut, display_width, language, say
 from torchferry.core.terminal import CI_SERVICES, is_terminal, visible
 
 Item = TypeVar("Item")
@@ -223,7 +223,7 @@ class _Line:
             now = monotonic()
             if not self._works or self._hidden or now - self._quiet_since < _PATIENCE:
                 return
-            text = _cut(self._works[-1].text(now), _columns() - 1)
+            text = cut(self._works[-1].text(now), _columns() - 1)
             width = display_width(text)
             if text != self._text and _write(f"\r{text}{' ' * (self._width - width)}"):
                 self._text, self._width = text, width
@@ -265,19 +265,6 @@ def _columns() -> int:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
     return _COLUMNS
-
-
-def _cut(text: str, columns: int) -> str:
-    """Return as much of a text as fits into some columns."""
-    if display_width(text) <= columns:
-        return text
-    kept_columns, letters = 0, []
-    for letter in text:
-        kept_columns += display_width(letter)
-        if kept_columns > columns - 3:
-            break
-        letters.append(letter)
-    return f"{''.join(letters)}..."
 
 
 def _write(text: str) -> bool:

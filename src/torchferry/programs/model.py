@@ -382,3 +382,8 @@ class Judged(NamedTuple):
     def carriers(self) -> tuple[str, ...]:
         """The packages that it computes with and that nobody has verified on the target."""
         return tuple(item.package for item in self.unverified if item.carries)
+
+    @property
+    def has_reservations(self) -> bool:
+        """Whether its verdict leaves out unresolved places, unverified packages or places that somebody accepted."""
+        return bool(self.unresolved or self.carriers or self.accepted)

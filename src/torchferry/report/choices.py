@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchferry.backends import cuda, registry
+from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, noted, say, say_plural
 from torchferry.core.record import NamedTuple
@@ -68,8 +68,7 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
     """Return what the target has in place of a package, or else the change that the text of the decision tells of."""
     if _has_edits(decision):
         return []
-    choice = registry.choose(target)
-    chosen = Target(choice.backend, choice.version)
+    chosen = Target.named(target)
     places = _places(len(decision.places))
     package = next((name for name in _packages_of(decision) if name in cuda.packages()), "")
     choices = []

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from torchferry.backends.registry import choose
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, Value, say, say_plural
@@ -242,8 +241,7 @@ class _Keys:
     """Tells which findings belong to one decision."""
 
     def __init__(self, target: str) -> None:
-        choice = choose(target)
-        self._target = Target(choice.backend, choice.version)
+        self._target = Target.named(target)
         self._texts: dict[Message, str] = {}
 
     def of(self, finding: Finding) -> _Key:

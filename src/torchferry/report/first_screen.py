@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import not_
 
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, display_width, say, say_in, say_plural
+from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
-from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut
+from torchferry.report.text_layout import LONGEST, TextLayout, as_many
 
 FEW = 2
 """Programs that are counted by their verdicts; fewer are shown with their reasons."""
@@ -99,7 +99,7 @@ def program_classes(report: Report) -> Iterator[ProgramClass]:
         (verdict, is_open, rests, is_accepted), group = key, by_verdict[key]
         words = _class_words(verdict, group)
         if is_open and are_many:
-            reserved_ones = sum(bool(each.unresolved or each.carriers or each.accepted) for each in group)
+            reserved_ones = sum(each.has_reservations for each in group)
             words = say("{verdict}, {count} with reservations", verdict=words, count=reserved_ones)
         elif is_open:
             words = say("{verdict}, except for unresolved places", verdict=words)

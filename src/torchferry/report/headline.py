@@ -93,7 +93,7 @@ def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
         yield say("{count} ready after work", count=len(working))
     if len(good) > len(working):
         yield say("{count} ready", count=len(good) - len(working))
-    reserved = sum(bool(judged.unresolved or judged.carriers or judged.accepted) for judged in good)
+    reserved = sum(judged.has_reservations for judged in good)
     if reserved:
         yield say("{count} of these {all} with reservations", count=reserved, all=len(good))
 
@@ -170,9 +170,8 @@ def _work(report: Report) -> Message | None:
 def _work_by_grade(report: Report) -> Message | None:
     """Return what is to be done as one phrase; None when there is nothing."""
     grades = Counter(finding.grade for finding in report.findings)
-    decisions = [
-        each for each in report.decisions.to_decide if each.code != UnreadableFile.CODE
-    ]  # it is said by itself
+    # an unreadable file is said by itself
+    decisions = [each for each in report.decisions.to_decide if each.code != UnreadableFile.CODE]
     safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
     parts = []
     if safe:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, display_width, say, say_plural
+from torchferry.core.messages import Message, cut, display_width, say, say_plural
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Verdict
 from torchferry.report.decisions import Decisions, ReportedDecision, decisions_title, effect_words
@@ -22,7 +22,7 @@ from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, circumstance_of, steps_of, verdict_of
 from torchferry.report.reasons import Reason, program_groups, reasons_of, unread_reasons
-from torchferry.report.text_layout import LONGEST, TextLayout, as_many, cut, some_of
+from torchferry.report.text_layout import LONGEST, TextLayout, as_many, some_of
 
 SCREEN = 24
 """Lines of a screen; at the end of a longer report its verdict stands once more."""

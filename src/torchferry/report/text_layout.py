@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, display_width
+from torchferry.core.messages import Message, cut, display_width
 from torchferry.core.record import NamedTuple
 
 Paint = Callable[[str, str], str]
@@ -108,16 +108,3 @@ def as_many(names: Sequence[str], room: int, most: int | None = None) -> str:
         shown = more
     left = len(names) - len(names[:most])
     return f"{shown}, +{left}" if left else shown
-
-
-def cut(line: str, width: int) -> str:
-    """Return a line that takes no more than some columns, with three dots where it is cut."""
-    if display_width(line) <= width:
-        return line
-    room = width - 3
-    taken = 0
-    for number, letter in enumerate(line):
-        taken += display_width(letter)
-        if taken > room:
-            return f"{line[:number]}..."
-    return line
