@@ -307,6 +307,20 @@ def test_the_first_line_says_what_the_verdict_rests_on(text: str, sentence: str,
     assert verdict_sentence(found).render("en") == sentence
 
 
+def test_the_first_line_says_the_verdict_of_the_whole_project(tmp_path: Path) -> None:
+    """What blocks the project is said, also where no program of it is known to be blocked."""
+    extension = (
+        "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n"
+        "setup(ext_modules=[CUDAExtension('lab', ['lab.cu'])])\n"
+    )
+    option = "import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\n"
+    blocked = report(tmp_path / "blocked", {"setup.py": extension})
+    undecided = report(tmp_path / "undecided", {"a.py": option, "b.py": option})
+    found = blocked._replace(programs=undecided.programs)
+    assert found.verdict is ProjectVerdict.BLOCKED
+    assert verdict_sentence(found).render("en").startswith("Blocked on Huawei Ascend by one thing")
+
+
 def test_of_several_programs_some_may_need_something(tmp_path: Path) -> None:
     files = {
         "train.py": "import sys\nimport torch\nif len(sys.argv) > 3:\n    import cupy\nprint(1)\n",

@@ -146,7 +146,7 @@ class _SetupScript:
         """Yield the entry points of an expression that holds groups."""
         node = place.node
         if self._is_spent(place):
-            yield DeclaredPoint(ANY_GROUP, "", "")
+            yield UNTOLD_POINT
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if key is None:
@@ -178,7 +178,7 @@ class _SetupScript:
     def _groups_of_variable(self, place: _SetupPlace) -> Iterator[DeclaredPoint]:
         assert isinstance(place.node, ast.Name)
         for value in self._values(place):
-            yield from self._groups(value) if value is not None else [DeclaredPoint(ANY_GROUP, "", "")]
+            yield from self._groups(value) if value is not None else [UNTOLD_POINT]
         for name in place.file.names.get(place.node.id, ()):
             held = place.file.parents.get(name)
             if isinstance(held, ast.Subscript) and held.value is name:  # groups["lab.nets"] = [...]
@@ -212,7 +212,7 @@ class _SetupScript:
         for text in texts:
             yield from points_in_text(text)
         if not texts:
-            yield DeclaredPoint(ANY_GROUP, "", "")
+            yield UNTOLD_POINT
 
     # --- the entries of a group ---
 

@@ -71,6 +71,15 @@ class ReportedDecision(NamedTuple):
         return (*self.stopped, *self.undecided, *self.waiting)
 
     @property
+    def titled_programs(self) -> tuple[tuple[Message, tuple[str, ...]], ...]:
+        """The programs by how it concerns them, each kind below its title; a kind may have none."""
+        return (
+            (say("Programs that it blocks:"), self.stopped),
+            (say("Programs that may need it:"), self.undecided),
+            (say("Programs that reach one of its places:"), self.waiting),
+        )
+
+    @property
     def blocks(self) -> bool:
         """Whether something cannot run before it is settled."""
         return bool(self.stopped) or any(finding.blocker for finding in self.findings)

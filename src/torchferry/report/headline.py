@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.model import Judged, Obstacle, Verdict
-from torchferry.report.model import Report
+from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
 from torchferry.rules.file.unreadable_file import UnreadableFile
 
 _MOST_NAMES = 3
+"""Things that block which the verdict names; more are counted."""
 
 
 def verdict_sentence(report: Report) -> Message:
@@ -21,18 +22,18 @@ def verdict_sentence(report: Report) -> Message:
     why = report.why_incomplete
     if why is not None:
         return _incomplete(report, why, work)
-    verdicts = {judged.verdict for judged in report.programs}
-    beyond_work = verdicts & {Verdict.NOT_JUDGED, Verdict.MAY_NEED, Verdict.BLOCKED}
-    if not beyond_work and not report.blockers:
+    if report.verdict is ProjectVerdict.BLOCKED:
+        verdict = say("Blocked on {target} by {blockers}", target=report.target_title, blockers=_blockers(report))
+    elif report.verdict not in (ProjectVerdict.PARTLY_BLOCKED, ProjectVerdict.INCOMPLETE, ProjectVerdict.MAY_NEED):
         return _ready(report)
-    if len(report.programs) > 1 and beyond_work and verdicts != {Verdict.BLOCKED}:
+    elif len(report.programs) > 1:
         verdict = _counted(report)
-    elif verdicts == {Verdict.NOT_JUDGED}:
+    elif report.verdict is ProjectVerdict.INCOMPLETE:
         title = report.programs[0].program.title
         verdict = say(
             "Not judged for {target}: {program} reaches what was not read", target=report.target_title, program=title
         )
-    elif verdicts == {Verdict.MAY_NEED}:
+    else:
         (judged,) = report.programs
         verdict = say(
             "{program} may need {names}, which {target} lacks",
@@ -40,8 +41,6 @@ def verdict_sentence(report: Report) -> Message:
             names=_things(judged.undecided),
             target=report.target_title,
         )
-    else:
-        verdict = say("Blocked on {target} by {blockers}", target=report.target_title, blockers=_blockers(report))
     return (
         say("{verdict}.", verdict=verdict)
         if work is None

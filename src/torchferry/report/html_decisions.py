@@ -157,11 +157,7 @@ class _DecisionWriter:
         context = self._context
         count = context.text(say("Programs: {count}", count=len(decision.programs)))
         yield f'<details class="waiting"><summary>{count}</summary>'
-        programs = (
-            (say("Programs that it blocks:"), decision.stopped),
-            (say("Programs that may need it:"), decision.undecided),
-            (say("Programs that reach one of its places:"), decision.waiting),
-        )
+        programs = decision.titled_programs
         for title, names in programs:
             if names:
                 yield f"<p><b>{context.title(title)}</b> {', '.join(map(self._program, names[:MOST_PROGRAMS]))}"

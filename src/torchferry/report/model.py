@@ -42,8 +42,6 @@ _NOT_EXAMINED = frozenset(
 )
 """Rules that say of a file that nothing is known of what it holds."""
 
-"""Things that block which the verdict names; more are counted."""
-
 
 class ProjectVerdict(str, Enum):
     """Whether a project can run on the target."""

@@ -42,11 +42,7 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
         yield from layout.wrapped(visible(say("costs: {cost}", cost=choice.cost).render(lang)), "    ")
         if choice.name:
             yield f"    torchferry decide {visible(decision.id)} {choice.name} {visible(asked)} --why REASON"
-    programs = (
-        (say("Programs that it blocks:"), decision.stopped),
-        (say("Programs that may need it:"), decision.undecided),
-        (say("Programs that reach one of its places:"), decision.waiting),
-    )
+    programs = decision.titled_programs
     for title, names in programs:
         if names:
             yield ""
