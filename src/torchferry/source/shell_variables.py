@@ -47,9 +47,13 @@ _OPENS = frozenset({"if", "for", "while", "until", "case", "select"})
 _CLOSES = frozenset({"fi", "done", "esac"})
 
 Alternatives = tuple["str | None", ...]
-_Values = Callable[[str], "Alternatives | None"]
-_Part = tuple[Word, list[tuple[str, ...]]]
 """What a variable may hold, the first one where no branch is taken; None for what cannot be read."""
+
+_Values = Callable[[str], "Alternatives | None"]
+"""Returns what a variable of a name may hold; None where nothing is known of it."""
+
+_Part = tuple[Word, list[tuple[str, ...]]]
+"""A word of a command, and the words that each of its meanings is."""
 
 
 class _Block:
