@@ -84,6 +84,20 @@ def test_a_migration_says_what_blocks(tmp_path: Path) -> None:
         assert "What blocks:" in done.stdout
 
 
+@pytest.mark.parametrize("device", ["cuda", "npu"])
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_a_migration_names_what_could_not_be_resolved(options: tuple[str, ...], device: str, tmp_path: Path) -> None:
+    """An import by a name that nobody can tell is no finding, and still not nothing."""
+    (tmp_path / "train.py").write_text(
+        "import importlib\nimport sys\nimport torch\nimportlib.import_module(sys.argv[1])\n"
+        f"if __name__ == '__main__':\n    print(torch.ones(2, device={device!r}))\n"
+    )
+    migrated = torchferry("migrate", ".", "-t", "npu", "--allow-dirty", *options, cwd=tmp_path)
+    assert "Nothing remains for you to do" not in migrated.stdout
+    assert "What remains for you: one place could not be resolved." in migrated.stdout
+    assert "imports a module by a name that could not be resolved" in migrated.stdout
+
+
 def test_a_check_shows_what_would_change_and_counts_as_a_scan(tmp_path: Path) -> None:
     root = tmp_path / "project"
     shutil.copytree(EXAMPLE, root)

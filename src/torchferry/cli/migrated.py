@@ -45,9 +45,13 @@ def status(planned: Plan, report: Report, changes_count: bool = False) -> int:
     """Return the exit code: what is left to do or not known counts, and with --check and --diff what would change."""
     if planned.analysis.failures:
         return exitcodes.ERROR
-    is_work_left = any(finding.grade is not Grade.NOTE for finding in planned.remaining)
     is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE)
-    return exitcodes.FINDINGS if is_work_left or is_open or (changes_count and planned.writes) else exitcodes.CLEAN
+    counts = _is_work_left(planned) or is_open or (changes_count and planned.writes)
+    return exitcodes.FINDINGS if counts else exitcodes.CLEAN
+
+
+def _is_work_left(planned: Plan) -> bool:
+    return any(finding.grade is not Grade.NOTE for finding in planned.remaining)
 
 
 def finish(
@@ -105,12 +109,12 @@ def finish(
 def judge(setting: RunSettings, choices: Choices, planned: Plan, shown: Shown, *, writing: bool) -> Verdicts:
     """Return the verdicts of the programs: by the files as they are, and where all that they may reach is there.
 
-    The summary of what was written says of them only what blocks: where no finding can, nobody waits for the rest.
+    The summary of what was written says of them what blocks, and where no finding remains, what could not be resolved:
+    where findings remain of which none can block, nobody waits for the rest.
     """
     summed_up = writing and shown.form == "text" and shown.file is None
-    if within_project(choices) is not choices or (
-        summed_up and not any(finding.blocker or finding.lacks for finding in planned.findings)
-    ):
+    can_block = any(finding.blocker or finding.lacks for finding in planned.findings)
+    if within_project(choices) is not choices or (summed_up and _is_work_left(planned) and not can_block):
         return Verdicts()
     return verdicts(setting, choices, whole(setting, choices, planned.analysis))
 

@@ -77,7 +77,7 @@ def summary(
     yield ""
     yield from _table(fixed, writes, target, written, lang)
     test = written.device_test
-    if test is not None and test.good and report.verdict is ProjectVerdict.READY:
+    if test is not None and test.good and report.verdict is ProjectVerdict.READY and not report.unresolved:
         yield ""
         yield say("Ready on the simulated card; the card itself is still to be tried.").render(lang)
     yield from blocker_lines(report, lang)
@@ -105,8 +105,13 @@ def summary(
         for judged in report.programs:
             for message in lines_of(judged._replace(unverified=())) if judged.undecided else ():
                 yield visible(f"  {judged.program.title}: {message.render(lang)}")
+        yield from unresolved_lines(report, layout)
     elif report.verdict is ProjectVerdict.INCOMPLETE:
         yield say("Nothing remains for you in what was examined; what was not examined is named above.").render(lang)
+        yield from unresolved_lines(report, layout)
+    elif report.unresolved:
+        yield say("What remains for you: {work}.", work=work_and_unresolved(report) or say("nothing")).render(lang)
+        yield from unresolved_lines(report, layout)
     else:
         yield say("Nothing remains for you to do.").render(lang)
     yield from accepted_lines(report, layout)
