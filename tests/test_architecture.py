@@ -77,6 +77,7 @@ WITH_TORCH = {
             "driver.looking",
             "driver.native",
             "driver.references",
+            "driver.refusals",
             "driver.session",
             "extension_build",
             "facade_support",

@@ -110,7 +110,8 @@ def runs(situation: Situation) -> list[Gate]:
     wanted = situation.target.backend.DEVICE_TYPE
     if run.aggregate is not None:
         aggregate = run.aggregate
-        failures = [f"{event.subject} ({Path(event.file).name}:{event.line})" for event in aggregate.failures]
+        refused = (*aggregate.failures, *aggregate.only_reported)
+        failures = [f"{event.subject} ({Path(event.file).name}:{event.line})" for event in refused]
         good = aggregate.on_device > 0 and aggregate.used and not aggregate.mostly_on_host and not failures
         reason = say("nothing ran on the device")
         if failures:

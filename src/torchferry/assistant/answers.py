@@ -60,7 +60,11 @@ class RehearsalAnswer(BaseModel):
     """How a command ended on the simulated card. It says nothing about speed or accuracy on the card."""
 
     exit_code: int
-    would_fail: bool = Field(description="The command failed, or did something that would fail on the card")
+    would_fail: bool = Field(description="It did something that would fail on the card")
+    outcome: str = Field(
+        description="would fail; goes on without (the card refuses something that the program catches); failed by "
+        "itself; not rehearsed; nothing ran (on the device); on the cpu; nothing seen"
+    )
     summary: dict[str, Any] = Field(description="What the simulated card saw, as `rehearse --summary-file` writes it")
     output: str = Field(description="The end of what the command printed")
 

@@ -260,10 +260,12 @@ class Tools:
         )
         if not result.report:
             raise ToolError(result.told.strip()[-2000:])
+        summary = _object(result)
         return RehearsalAnswer(
             exit_code=result.exit_code,
-            would_fail=result.exit_code != exitcodes.CLEAN,
-            summary=_object(result),
+            would_fail=summary["outcome"] == "would fail",
+            outcome=summary["outcome"],
+            summary=summary,
             output=f"{result.printed}\n{result.told}"[-20000:],
         )
 

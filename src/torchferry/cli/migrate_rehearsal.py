@@ -79,7 +79,8 @@ def device_test(
 def _judged(rehearsal: Rehearsal, seen: Aggregate, code: int | None) -> tuple[bool, Message]:
     if code is None:
         return False, say("the time limit ended it")
-    good = code == 0 and seen.on_device > 0 and seen.used and not seen.failures and not seen.mostly_on_host
+    is_well = not (seen.failures or seen.only_reported or seen.mostly_on_host)
+    good = code == 0 and seen.on_device > 0 and seen.used and is_well
     if not good:
         return False, verdict(rehearsal, seen, code)
     operators = say_plural("{count} operator", "{count} operators", count=len(seen.operators))

@@ -105,6 +105,8 @@ def command(
     nothing = not aggregate.on_device or not aggregate.used
     if aggregate.could_not_begin:
         code = exitcodes.without_work(code)
-    elif code == 0 and strict and (aggregate.failures or nothing or aggregate.mostly_on_host):
+    elif (
+        code == 0 and strict and (aggregate.failures or aggregate.only_reported or nothing or aggregate.mostly_on_host)
+    ):
         code = exitcodes.FINDINGS
     sys.exit(code)

@@ -6,13 +6,26 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchferry.core.json_text import parsed_json
 from torchferry.core.shape import checked
 from torchferry.core.torch_start import python_without_torch, was_refused
 from torchferry.rehearsal.event_kinds import FAILS_ON_CARD
+
+
+class RehearsalOutcome(Enum):
+    """What a rehearsal comes to, for programs: the text is what the JSON summary and `mcp` have."""
+
+    WOULD_FAIL = "would fail"
+    GOES_ON = "goes on without"
+    FAILED_ITSELF = "failed by itself"
+    NOT_REHEARSED = "not rehearsed"
+    NOTHING_RAN = "nothing ran"
+    ON_CPU = "on the cpu"
+    NOTHING_SEEN = "nothing seen"
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,9 @@ class EventSum:
         line: Line in it.
         times: How often.
         amount: How much in all; bytes for copies, floating point operations for work of a model on the CPU.
+        caught: `reported` or `handled` where the program catches what is raised here, as `handlers.Caught` says.
+        handler_file: Where it is caught.
+        handler_line: The line of that `except` or `with`.
     """
 
     kind: str
@@ -36,11 +52,35 @@ class EventSum:
     line: int
     times: int
     amount: int
+    caught: str = ""
+    handler_file: str = ""
+    handler_line: int = 0
 
     @property
     def fails(self) -> bool:
         """Whether a run on the card would fail or go wrong here."""
-        return self.kind in FAILS_ON_CARD
+        return self.kind in FAILS_ON_CARD and not self.caught
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the card refuses something here, and the program goes on without it."""
+        return self.kind in FAILS_ON_CARD and bool(self.caught)
+
+
+class UncaughtError(NamedTuple):
+    """The exception that ended a process.
+
+    Attributes:
+        name: Its class.
+        file: The innermost file of the user's own on its traceback; empty where there is none.
+        line: The line in it.
+        module: The module that could not be imported, for a `ModuleNotFoundError`.
+    """
+
+    name: str
+    file: str = ""
+    line: int = 0
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +115,7 @@ class Aggregate:
     torch: str = ""
     without_torch: str = ""
     refused: bool = False
+    errors: tuple[UncaughtError, ...] = ()
 
     def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
@@ -104,6 +145,21 @@ class Aggregate:
     def failures(self) -> list[EventSum]:
         """The events that would fail or go wrong on the card."""
         return [event for event in self.events if event.fails]
+
+    @property
+    def caught(self) -> list[EventSum]:
+        """What the card refuses and the program goes on without."""
+        return [event for event in self.events if event.goes_on]
+
+    @property
+    def refusals(self) -> list[EventSum]:
+        """All that the card refuses, or that goes wrong there, whether the program catches it or not."""
+        return [event for event in self.events if event.kind in FAILS_ON_CARD]
+
+    @property
+    def only_reported(self) -> list[EventSum]:
+        """Of these: what the program catches and does nothing about but to report it."""
+        return [event for event in self.caught if event.caught == "reported"]
 
 
 def collect(folder: Path) -> Aggregate:
@@ -142,10 +198,12 @@ def collect(folder: Path) -> Aggregate:
         torch=", ".join(sorted({str(document["torch"]) for document in documents.values() if "torch" in document})),
         without_torch=python_without_torch(folder),
         refused=was_refused(folder),
+        errors=tuple(UncaughtError(**document["error"]) for document in documents.values() if "error" in document),
     )
 
 
-_EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int}
+_EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int,
+          "caught?": str, "handler_file?": str, "handler_line?": int}  # fmt: skip
 _PROCESS = {
     "events?": [_EVENT],
     "operators?": {str: int},
@@ -153,6 +211,7 @@ _PROCESS = {
     "unverified_operators?": [str],
     "memory?": [{"peak_allocated": int}],
     "imported?": [str],
+    "error?": {"name": str, "file": str, "line": int, "module": str},
 }
 """What a process leaves. The program that ran in it could write there too, so nothing of it is taken as it is."""
 
@@ -174,11 +233,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:
-    sums: dict[tuple[str, str, str, str, int], list[int]] = {}
+    sums: dict[tuple[tuple[str, str, str, str, int], tuple[str, str, int]], list[int]] = {}
     for row in rows:
-        key = (row["kind"], row["subject"], row["detail"], row["file"], row["line"])
+        place = row["kind"], row["subject"], row["detail"], row["file"], row["line"]
+        key = place, (row.get("caught", ""), row.get("handler_file", ""), row.get("handler_line", 0))
         total = sums.setdefault(key, [0, 0])
         total[0] += row["times"]
         total[1] += row["amount"]
-    events = [EventSum(*key, *total) for key, total in sums.items()]
+    events = [EventSum(*place, times, amount, *handler) for (place, handler), (times, amount) in sums.items()]
     return sorted(events, key=lambda event: (event.kind, -event.times, event.file, event.line, event.subject))

@@ -154,7 +154,7 @@ def register_data_parallel(target: Target) -> None:
 
 def _require(holds: bool, said: str) -> None:
     if not holds:
-        raise RuntimeError(f"{said} [rehearsal]")
+        raise events.refusal(RuntimeError(f"{said} [rehearsal]"))
 
 
 def _alike(tensors: Sequence[torch.Tensor], dim: int) -> None:

@@ -79,12 +79,12 @@ def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> 
         tree: The folder of the program: its lines are the program's own.
     """
     if code is None:
-        return End(TIME, caught=tuple(aggregate.failures))
+        return End(TIME, caught=tuple(aggregate.refusals))
     if code == 0:
         silent = next((event for event in aggregate.failures if event.kind in _SILENT), None)
         if silent is not None:
             return _of_event(silent, "")
-        return End(WELL, caught=tuple(aggregate.failures))
+        return End(WELL, caught=tuple(aggregate.refusals))
     traces = list(_traces(printed))
     frames = {frame for trace in traces for frame in trace.frames}
     file, line, error = _innermost(traces, tree)
@@ -94,8 +94,9 @@ def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> 
     missing = missing or (_MISSING.search(printed) if not traces else None)
     if missing is not None:
         return End(PACKAGE, PACKAGE, missing["name"], file, line, missing[0])
+    refusals = aggregate.refusals
     events_there = [event for event in aggregate.events if (event.file, event.line) in frames]
-    refused = [event for event in events_there if event.fails] or ([] if traces else aggregate.failures)
+    refused = [event for event in events_there if event in refusals] or ([] if traces else refusals)
     refused.sort(key=lambda event: (event.kind in _CALMER, event.subject not in error))
     if refused:
         return _of_event(refused[0], error, package)
@@ -105,7 +106,7 @@ def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> 
     sign = _CUDA.search(error) or (_CUDA.search(printed[-4000:]) if not error else None)
     if sign is not None:
         return End(CARD, "cuda-remnant", "cuda", file, line, error, package)
-    return End(ITSELF, "", "", file, line, error or _last_line(printed), package, tuple(aggregate.failures))
+    return End(ITSELF, "", "", file, line, error or _last_line(printed), package, tuple(aggregate.refusals))
 
 
 def _of_event(event: EventSum, error: str, package: str = "") -> End:

@@ -22,6 +22,7 @@ NATIVE = {
     17: "backend",
     18: "memory-format",
     19: "not-rehearsed",
+    20: "refused",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -59,6 +60,7 @@ KINDS = (
 
 FAILS_ON_CARD = frozenset(
     {
+        "refused",
         "missing-operator",
         "missing-dtype",
         "memory-format",
@@ -75,3 +77,14 @@ FAILS_ON_CARD = frozenset(
     }
 )
 """What makes a run on the card fail or go wrong; `--strict` looks for these."""
+
+RAISED_AS: dict[str, type[BaseException]] = {
+    "missing-operator": NotImplementedError,
+    "missing-dtype": TypeError,
+    "memory-format": RuntimeError,
+    "mixed-devices": RuntimeError,
+    "fork": RuntimeError,
+    "sharing": RuntimeError,
+    "missing-api": AttributeError,
+}
+"""Kinds that say what is raised next, and its class; `out-of-memory` has torch's own."""

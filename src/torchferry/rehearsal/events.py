@@ -8,29 +8,42 @@ that a crash loses no finding, and everything with its counts when the process e
 from __future__ import annotations
 
 import atexit
+import ctypes
 import json
 import os
+import re
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from torchferry.core.ownwork import is_own
 from torchferry.core.secrets import masked_command
-from torchferry.core.userlines import UserLine, UserLines
-from torchferry.rehearsal.event_kinds import DTYPES, NATIVE
+from torchferry.core.userlines import NOWHERE, UserLine, UserLines
+from torchferry.rehearsal.event_kinds import DTYPES, NATIVE, RAISED_AS
+from torchferry.rehearsal.handlers import UNCAUGHT, Caught, CodeOwners, Handler, handler_of
 
 
 class EventKey(NamedTuple):
-    """What makes two events the same."""
+    """What makes two events the same.
+
+    Attributes:
+        kind: One of `event_kinds.KINDS`.
+        subject: What it is about.
+        detail: More about it.
+        place: The user's line.
+        handler: Who catches what is raised there.
+    """
 
     kind: str
     subject: str
     detail: str
     place: UserLine
+    handler: Handler = UNCAUGHT
 
 
 class Count(NamedTuple):
@@ -47,6 +60,7 @@ class EventRecorder:
         self._counts: dict[EventKey, list[int]] = {}
         self._lock = threading.Lock()
         self._lines = UserLines()
+        self._owners = CodeOwners(_platform())
         self._folder: Path | None = None
         self._is_child = False
         self._at_end: list[Callable[[], dict[str, object]]] = []
@@ -64,9 +78,33 @@ class EventRecorder:
         """Add what `more` returns to what is written when the process ends."""
         self._at_end.append(more)
 
-    def add(self, kind: str, subject: str, detail: str = "", amount: int = 1, place: UserLine | None = None) -> None:
-        """Count an event for `place`, or for the user's line that is being executed in this thread."""
-        key = EventKey(kind, subject, detail, place or self._lines.of(sys._getframe(1)))
+    def add(
+        self,
+        kind: str,
+        subject: str,
+        detail: str = "",
+        amount: int = 1,
+        place: UserLine | None = None,
+        error: type[BaseException] | None = None,
+    ) -> None:
+        """Count an event for `place`, or for the user's line that is being executed in this thread.
+
+        Args:
+            kind: One of `event_kinds.KINDS`.
+            subject: What it is about.
+            detail: More about it.
+            amount: How much, as `Count` has it.
+            place: The line; None for the one that is being executed.
+            error: The class of the exception that is raised next; None for that of the kind, if it has one.
+        """
+        frame = sys._getframe(1)
+        raised = error or _raised_as(kind, detail)
+        handler = UNCAUGHT if raised is None or place is not None else handler_of(frame, raised, self._owners)
+        if handler.caught is Caught.INSIDE:
+            if kind == "refused":
+                return
+            handler = UNCAUGHT
+        key = EventKey(kind, subject, detail, place or self._lines.of(frame), handler)
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -75,6 +113,10 @@ class EventRecorder:
                 return
             self._counts[key] = [1, amount]
         self._append(_row(key, 1, amount))
+
+    def is_platform(self, folder: str) -> None:
+        """Say where the plugin lies: what it catches itself is no matter of the program's."""
+        self._owners = CodeOwners((*_platform(), folder.rstrip(os.sep) + os.sep))
 
     @property
     def lines(self) -> UserLines:
@@ -106,6 +148,9 @@ class EventRecorder:
         }
         for more in self._at_end:
             document.update(more())
+        error = getattr(sys, "last_value", None)  # Python sets it before it prints what nobody caught
+        if isinstance(error, BaseException):
+            document["error"] = self._uncaught(error)
         document["events"] = [_row(key, count.times, count.amount) for key, count in self.counts().items()]
         path = self._folder / f"process-{os.getpid()}.json"
         partial = path.with_suffix(".partial")
@@ -115,6 +160,16 @@ class EventRecorder:
         except OSError:
             # the command has taken the folder away or filled the disk; its own end must not change for that
             return
+
+    def _uncaught(self, error: BaseException) -> dict[str, object]:
+        place = NOWHERE
+        trace = error.__traceback__
+        while trace is not None:
+            if not self._lines.in_library(trace.tb_frame.f_code.co_filename):
+                place = UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            trace = trace.tb_next
+        module = str(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+        return {"name": type(error).__name__, "file": place.file, "line": place.line, "module": module}
 
     def device_loaded(self) -> None:
         """Note, against a crash, that the simulated plugin is in this process."""
@@ -146,16 +201,80 @@ def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
         "line": key.place.line,
         "times": times,
         "amount": amount,
+        "caught": _CAUGHT.get(key.handler.caught, ""),
+        "handler_file": key.handler.file,
+        "handler_line": key.handler.line,
     }
+
+
+_CAUGHT = {Caught.REPORTED: "reported", Caught.HANDLED: "handled"}
+
+
+def _raised_as(kind: str, detail: str) -> type[BaseException] | None:
+    if kind == "out-of-memory":
+        found: type[BaseException] = getattr(sys.modules.get("torch"), "OutOfMemoryError", RuntimeError)
+        return found
+    if kind == "missing-dtype" and detail:  # a collective refuses it, not the tensor
+        return RuntimeError
+    return RAISED_AS.get(kind)
+
+
+def _platform() -> tuple[str, ...]:
+    """Return the folders of Python's own library, and of torch where it is installed elsewhere."""
+    paths = sysconfig.get_paths()
+    folders = {paths["stdlib"], paths["platstdlib"]}
+    if "torch" in sys.modules:
+        folders.add(str(Path(str(sys.modules["torch"].__file__)).parent))
+    return tuple(sorted(folder.rstrip(os.sep) + os.sep for folder in folders))
 
 
 recorder = EventRecorder()
 """The events of this process."""
 
 
-def record(kind: str, subject: str, detail: str = "") -> None:
-    """Count an event of the Python side for the user's line."""
-    recorder.add(kind, subject, detail)
+def record(kind: str, subject: str, detail: str = "", error: type[BaseException] | None = None) -> None:
+    """Count an event of the Python side for the user's line; `error` is the class of what is raised next."""
+    recorder.add(kind, subject, detail, error=error)
+
+
+def refused(text: str, error: type[BaseException], by: str) -> None:
+    """Count what the plugin refuses, or torch on its device's behalf, in its own words.
+
+    Args:
+        text: The words.
+        error: The class of the exception.
+        by: `plugin` or `torch`.
+    """
+    place = recorder.lines.of(sys._getframe(1))
+    is_same = sys.exc_info()[1] is not None and getattr(_last, "place", None) == place
+    _last.place = place
+    if not is_same:  # else it is the same refusal in other words, raised where the first was caught
+        recorder.add("refused", _words(text) or error.__name__, "" if by == "plugin" else by, error=error)
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def refusal(error: E) -> E:
+    """Count an exception that the simulated plugin is about to raise, and return it."""
+    refused(str(error), type(error), "plugin")
+    return error
+
+
+_last = threading.local()
+
+
+_LONGEST = 200
+_SOURCE = re.compile(r"^\w+:\S+\.(?:cpp|cc|h):\d+ ")
+"""The place in the plugin's own source, in front of its words."""
+_PER_CALL = re.compile(r"\s*\[ERROR\] \d{4}-.*|\s*\(PID:\d+.*|0x[0-9a-f]{6,}", re.DOTALL)
+"""What differs from call to call in the words of a plugin: times, processes, addresses."""
+
+
+def _words(text: str) -> str:
+    """Return the first line of an error's text, without what differs from call to call."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return " ".join(_SOURCE.sub("", _PER_CALL.sub("", first)).split())[:_LONGEST]
 
 
 _FOLDED = frozenset({"synchronisation", "to-device", "to-host", "noted-dtype"})
@@ -187,6 +306,10 @@ def receive(kind: int, subject: bytes, detail: bytes, amount: int) -> None:
     if is_own() and kind_name in _FOLDED:
         return
     name = subject.decode(errors="replace")
+    if kind_name == "refused":
+        error = ctypes.cast(amount, ctypes.py_object).value if amount else RuntimeError
+        refused(name, error if isinstance(error, type) else RuntimeError, detail.decode(errors="replace"))
+        return
     folded: dict[str, int] | None = getattr(_folding, "amounts", None)
     if folded is not None and kind_name in _FOLDED:
         folded[kind_name] = folded.get(kind_name, 0) + amount

@@ -75,9 +75,22 @@ class _MissingModules(MetaPathFinder):
                         fullname, _NotRehearsedModules(name), is_package=has_modules(current().target, name)
                     )
                 unknown = in_plugin is Presence.UNKNOWN and contents(current().target.backend) is not None
-                events.record("unverified-api" if unknown else self._kind, name)
+                if not is_module_probe(sys._getframe(1)):
+                    events.record("unverified-api" if unknown else self._kind, name, error=ModuleNotFoundError)
                 return None
         return None
+
+
+def is_module_probe(frame: FrameType | None) -> bool:
+    """Whether a module is only looked for, by `importlib.util.find_spec`, and not imported."""
+    while frame is not None and frame.f_code.co_filename.startswith(("<frozen importlib", _IMPORTLIB)):
+        if frame.f_code.co_name == "find_spec" and frame.f_globals.get("__name__") == "importlib.util":
+            return True
+        frame = frame.f_back
+    return False
+
+
+_IMPORTLIB = str(Path(importlib.__file__).parent)
 
 
 class _NotRehearsedModules(Loader):
@@ -199,7 +212,7 @@ class Switches:
     def __setattr__(self, name: str, value: object) -> None:
         values = self.__dict__["_values"]
         if isinstance(values.get(name), bool) and not isinstance(value, bool):
-            raise TypeError(f"{name} must be a bool, but got {type(value).__name__}")
+            raise events.refusal(TypeError(f"{name} must be a bool, but got {type(value).__name__}"))
         values[name] = value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import torch
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.rehearsal import events
 
 DTYPE_CODES: Mapping[str, int] = {
     "uint8": 0,
@@ -114,6 +116,14 @@ class Native:
         """Send events to `sink(kind, subject, detail, amount)`; None stops them."""
         self._sink = _SINK() if sink is None else _SINK(sink)
         self._library.ferry_set_sink(self._sink)
+
+    def watch_refusals(self, folders: Iterable[Path] = ()) -> None:
+        """Tell the sink of exceptions that the device raises, or torch on its behalf, as they reach Python.
+
+        Args:
+            folders: Where the plugin lies that is loaded; none for a device that stands in for it.
+        """
+        watch_refusals(self._library, folders)
 
     def at_first_use(self, call: Callable[[], None]) -> None:
         """Run `call` when this process first uses the device, whoever does: what waits for the device runs then."""
@@ -219,7 +229,7 @@ class Native:
             RuntimeError: there is no such device, or the process was forked from one that had used the device.
         """
         if self._library.ferry_set_device(index) < 0:
-            raise RuntimeError(self._error().splitlines()[0])
+            raise events.refusal(RuntimeError(self._error().splitlines()[0]))
 
     def initialise(self) -> None:
         """Note that the process uses the device.
@@ -228,7 +238,7 @@ class Native:
             RuntimeError: the process was forked from one that had used the device.
         """
         if self._library.ferry_initialise() < 0:
-            raise RuntimeError(self._error().splitlines()[0])
+            raise events.refusal(RuntimeError(self._error().splitlines()[0]))
 
     def is_initialized(self) -> bool:
         """Whether the process has used the device."""
@@ -249,7 +259,7 @@ class Native:
             RuntimeError: there is no such device.
         """
         if self._library.ferry_set_stream(index, stream) < 0:
-            raise RuntimeError(self._error().splitlines()[0])
+            raise events.refusal(RuntimeError(self._error().splitlines()[0]))
 
     def new_stream(self) -> int:
         """A number that no stream has."""
@@ -336,12 +346,20 @@ def mask_of_dtypes(dtypes: Iterable[str]) -> int:
     return sum(1 << DTYPE_CODES[name] for name in dtypes)
 
 
+def watch_refusals(library: ctypes.CDLL, folders: Iterable[Path]) -> None:
+    """Let a library tell what is refused, as `Native.watch_refusals` says."""
+    lines = "\n".join(f"{folder}{os.sep}" for folder in folders)
+    torch_libraries = Path(str(torch.__file__)).with_name("lib")
+    library.ferry_watch_refusals(lines.encode(), f"{torch_libraries}{os.sep}".encode())
+
+
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     text, number, whole = ctypes.c_char_p, ctypes.c_int, ctypes.c_int64
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
+        "ferry_watch_refusals": (None, [text, text]),
         "ferry_at_first_use": (None, [_CALL]),
         "ferry_leave_out": (None, [text, number]),
         "ferry_start": (whole, [text, text, text, text, number, number]),

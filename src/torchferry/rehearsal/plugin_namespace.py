@@ -301,7 +301,7 @@ def _with_arguments(
     def ours(kwargs: dict[str, Any]) -> dict[str, Any]:
         for old in (*keywords, *lacking):
             if old in kwargs:
-                raise TypeError(f"{called}() got an unexpected keyword argument {old!r}")
+                raise events.refusal(TypeError(f"{called}() got an unexpected keyword argument {old!r}"))
         return {next((old for old, new in keywords.items() if new == key), key): it for key, it in kwargs.items()}
 
     if isinstance(value, type):

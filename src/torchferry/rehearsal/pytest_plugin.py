@@ -153,7 +153,7 @@ def _strict_failure(config: pytest.Config) -> bool:
     if not config.getoption("--rehearse-strict"):
         return False
     aggregate = _account()
-    return bool(aggregate.failures) or not aggregate.used
+    return bool(aggregate.failures or aggregate.only_reported) or not aggregate.used
 
 
 def _write() -> None:

@@ -135,6 +135,7 @@ def _start(rehearsal: Rehearsal) -> Session:
         native.multiply_sparse_as_dense()
     autocast.register(native)
     native.set_sink(observers.receive_native_event)
+    native.watch_refusals()
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     namespace = plugin_namespace.build(target, native, profile)

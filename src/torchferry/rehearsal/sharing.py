@@ -142,7 +142,7 @@ def _reduce_storage(storage: Any) -> Reduced:
     if storage.device.type == state.name:
         state.check(state.tensors, "tensors")
         title = state.native.title
-        raise RuntimeError(f"Cannot pickle {title} storage; try pickling a {title} tensor instead")
+        raise events.refusal(RuntimeError(f"Cannot pickle {title} storage; try pickling a {title} tensor instead"))
     return _reduce_any_storage(storage)
 
 

@@ -12,9 +12,9 @@ from torchferry.backends.collectives import refusals
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes, supported_torch
-from torchferry.core.messages import Bilingual, Message, say, say_plural
+from torchferry.core.messages import Bilingual, Message, cut, say, say_plural
 from torchferry.core.secrets import masked_command
-from torchferry.rehearsal.aggregate import Aggregate, EventSum
+from torchferry.rehearsal.aggregate import Aggregate, EventSum, RehearsalOutcome
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.faults import Fault
@@ -26,6 +26,10 @@ _MOST = 12
 """Lines shown of one kind; the JSON summary has all."""
 
 _FAILURES: dict[str, tuple[Message, Message]] = {
+    "refused": (
+        say("what the plugin refuses, in its own words"),
+        say("change the call, or compute it on the CPU; the words are the vendor's or torch's"),
+    ),
     "missing-operator": (
         say("operators that the plugin lacks"),
         say("compute them on the CPU, or use operators that the plugin has"),
@@ -145,7 +149,15 @@ def lines(
         advice = say("move the model and its inputs with `.to(device)`")
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
     for kind, (title, advice) in _FAILURES.items():
-        yield from _block("x", title, aggregate.of(kind), lang, advice)
+        yield from _block("x", title, [event for event in aggregate.of(kind) if event.fails], lang, advice)
+    reported = aggregate.only_reported
+    yield from _block(
+        "x", say("what the card refuses; the program catches the error and does nothing about it"), reported, lang
+    )
+    handled = [event for event in aggregate.caught if event not in reported]
+    yield from _block(
+        "!", say("what the card refuses; the program catches the error and does something else"), handled, lang
+    )
     if not aggregate.mostly_on_host:
         yield from _block("!", _host_work(aggregate), aggregate.of("host-work"), lang)
     for kind, title in _COSTS.items():
@@ -229,6 +241,37 @@ def _is_verdict(code: int, found_by: tuple[str, ...]) -> bool:
     return bool(found_by) and code == exitcodes.FINDINGS
 
 
+def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> RehearsalOutcome:
+    """Return what a rehearsal comes to.
+
+    Args:
+        aggregate: What was seen.
+        code: The exit code of the command.
+        found_by: Tools of ours in the command that found something, which is what its exit code says.
+    """
+    failed = bool(code) and not _is_verdict(code, found_by)
+    if aggregate.on_device == 0:
+        return RehearsalOutcome.NOTHING_RAN
+    if aggregate.failures:
+        return RehearsalOutcome.WOULD_FAIL
+    if failed and aggregate.caught and not aggregate.errors:
+        return RehearsalOutcome.WOULD_FAIL  # it caught what the card refuses, and ended for that
+    if failed:
+        return RehearsalOutcome.NOT_REHEARSED if _unrehearsed(aggregate) else RehearsalOutcome.FAILED_ITSELF
+    if aggregate.caught:
+        return RehearsalOutcome.GOES_ON
+    if not aggregate.used:
+        return RehearsalOutcome.NOTHING_RAN
+    return RehearsalOutcome.ON_CPU if aggregate.mostly_on_host else RehearsalOutcome.NOTHING_SEEN
+
+
+def _unrehearsed(aggregate: Aggregate) -> str:
+    """Return what ended a process, of what is there on the card and is not rehearsed; empty where nothing did."""
+    places = {(error.file, error.line) for error in aggregate.errors}
+    events = aggregate.of("not-rehearsed")
+    return next((event.subject for event in events if (event.file, event.line) in places), "")
+
+
 def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> Message:
     """Return the outcome in one sentence."""
     if aggregate.processes == 0 and aggregate.without_torch:
@@ -241,20 +284,62 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
         return say(
             "NOTHING RAN ON THE DEVICE: the command never loaded {plugin}", plugin=rehearsal.resolved().backend.PLUGIN
         )
-    failures = aggregate.failures
-    if failures:
+    result = outcome(aggregate, code, found_by)
+    if result is RehearsalOutcome.WOULD_FAIL:
+        failures = aggregate.failures or aggregate.caught
         return say(
             "WOULD FAIL on the card; findings: {count}, places: {places}",
             count=len(failures),
             places=len({(event.file, event.line) for event in failures}),
         )
-    if code and not _is_verdict(code, found_by):
-        return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
-    if not aggregate.used:
+    if result is RehearsalOutcome.NOT_REHEARSED:
+        return say(
+            "NOT REHEARSED: the command ended at {name}, which exists on the card and is not rehearsed",
+            name=_unrehearsed(aggregate),
+        )
+    if result is RehearsalOutcome.FAILED_ITSELF:
+        return _failed_itself(aggregate, code)
+    if result is RehearsalOutcome.GOES_ON:
+        names = list(dict.fromkeys(event.subject for event in aggregate.caught))
+        return say(
+            "GOES ON WITHOUT {names}: the card refuses it, and the program catches that",
+            names=", ".join(cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+            + (", ..." if len(names) > _MOST_NAMES else ""),
+        )
+    if result is RehearsalOutcome.NOTHING_RAN:
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
-    if aggregate.mostly_on_host:
+    if result is RehearsalOutcome.ON_CPU:
         return say("THE LARGER PART RAN ON THE CPU: what is marked x was left there")
+    unrehearsed = len(aggregate.of("not-rehearsed"))
+    if unrehearsed:
+        return say_plural(
+            "nothing was seen that would fail on the card; {count} name was not rehearsed",
+            "nothing was seen that would fail on the card; {count} names were not rehearsed",
+            count=unrehearsed,
+        )
     return say("nothing was seen that would fail on the card")
+
+
+def _failed_itself(aggregate: Aggregate, code: int) -> Message:
+    """Return that a command failed for a reason that has nothing to do with the card, and for which."""
+    error = next(iter(aggregate.errors), None)
+    if error is None:
+        return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
+    place = f"{_short(error.file)}:{error.line}" if error.file else ""
+    if error.module:
+        return say(
+            "THE COMMAND FAILED with exit code {code}: no module named {module} ({place})",
+            code=code, module=error.module, place=place or "?",
+        )  # fmt: skip
+    return say(
+        "THE COMMAND FAILED with exit code {code}: {error} ({place}); see its own error above",
+        code=code, error=error.name, place=place or "?",
+    )  # fmt: skip
+
+
+_MOST_NAMES = 3
+_LONGEST_NAME = 60
+"""How many of what a program goes on without the verdict names, and characters of each."""
 
 
 def document(
@@ -274,14 +359,17 @@ def document(
             "memory": profile.memory,
             "command": masked_command(command),
             "exit_code": code,
+            "outcome": outcome(aggregate, code, found_by).value,
             "verdict": verdict(rehearsal, aggregate, code, found_by).render("en"),
             "found_by": list(found_by),
             "processes": aggregate.processes,
             "processes_on_device": aggregate.on_device,
             "processes_without_counts": aggregate.crashed,
             "would_fail": len(aggregate.failures),
+            "goes_on_without": len(aggregate.caught),
             "work": {"device": aggregate.device_work, "cpu": aggregate.host_work},
             "peak_memory": list(aggregate.peaks),
+            "errors": [error._asdict() for error in aggregate.errors],
             "events": [{**asdict(event), "fails": event.fails} for event in aggregate.events],
             "operators": aggregate.operators,
             "unverified_operators": list(aggregate.unverified),
@@ -315,7 +403,8 @@ def _describe(event: EventSum) -> str:
     if event.kind == "host-work":
         amount = f", {_operations(event.amount)}"
     detail = f" ({event.detail})" if event.detail else ""
-    return f"{place}  {event.subject}{detail}  x{event.times}{amount}"
+    handler = f", caught at {_short(event.handler_file)}:{event.handler_line}" if event.goes_on else ""
+    return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}"
 
 
 def _short(file: str) -> str:

@@ -177,7 +177,7 @@ class Kernel final : public c10::OperatorKernel {
 inline void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   auto& op = Operators::instance().of(handle);
   if (!handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
-    emit(Event::kMissingOperator, op.name);
+    emit_refusal(Event::kMissingOperator, op.name);
     TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op.name, "' with arguments from the '", settings().name,
                                 "' backend: there is no kernel for it, and none for the CPU to rehearse it with");
   }

@@ -45,8 +45,9 @@ class Call {
   // The CPU tensor to compute with in place of `tensor`, argument number `index`.
   at::Tensor to_cpu(const at::Tensor& tensor, size_t index, bool writes) {
     if (C10_LIKELY(on_device(tensor))) {
-      TORCH_CHECK(static_cast<int>(index) != op_.from_host, "Expected scalars to be on CPU, got ", tensor.device(),
-                  " instead.");
+      if (C10_UNLIKELY(static_cast<int>(index) == op_.from_host)) {
+        refuse_on_device(op_.host_argument, tensor);
+      }
       return C10_LIKELY(!is_made(tensor)) ? from_device(tensor, writes) : made_to_cpu(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
@@ -347,7 +348,7 @@ class Call {
   void lacking() {
     const bool first = !op_.reported.exchange(true);
     if (op_.mode.load(std::memory_order_relaxed) == Mode::kMissing) {
-      emit(Event::kMissingOperator, op_.name);
+      emit_refusal(Event::kMissingOperator, op_.name);
       TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op_.name, "' with arguments from the '", settings().name,
                                   "' backend: the plugin does not register this operator [rehearsal]. Compute it on "
                                   "the CPU, or use operators that the plugin has.");
@@ -362,14 +363,14 @@ class Call {
 
   [[noreturn]] void mixed(const std::string& argument) {
     const std::string found = c10::str(device_, " and cpu");
-    emit(Event::kMixedDevices, op_.name, found);
+    emit_refusal(Event::kMixedDevices, op_.name, found);
     refuse_index("cpu");
     TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found,
                 "! (when checking argument for argument ", argument, " in method ", op_.name, ")");
   }
   [[noreturn]] void differ(c10::Device other) {
     const std::string found = c10::str(device_, " and ", other);
-    emit(Event::kMixedDevices, op_.name, found);
+    emit_refusal(Event::kMixedDevices, op_.name, found);
     refuse_index(c10::str(device_));
     TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, ", found, "!");
   }

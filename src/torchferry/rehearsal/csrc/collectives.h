@@ -400,14 +400,14 @@ class CollectiveBackend final : public c10d::Backend {
   void refuse_dtype(const std::string& operation, c10::ScalarType dtype) const {
     const auto found = refusals().find({operation, dtype});
     if (C10_UNLIKELY(found != refusals().end())) {
-      emit(Event::kMissingDtype, c10::toString(dtype), name_ + " " + operation);
+      emit_refusal(Event::kMissingDtype, c10::toString(dtype), name_ + " " + operation);
       TORCH_CHECK(false, found->second, " [rehearsal]");
     }
   }
 
   at::Tensor borrow(const at::Tensor& tensor) const {
     if (C10_UNLIKELY(!on_device(tensor))) {
-      emit(Event::kMixedDevices, name_, c10::str("a tensor on ", tensor.device()));
+      emit_refusal(Event::kMixedDevices, name_, c10::str("a tensor on ", tensor.device()));
       TORCH_CHECK(false, "No backend type associated with device type ", tensor.device().type(), ": ", name_,
                   " takes tensors on ", settings().name, " only");
     }

@@ -10,7 +10,7 @@ namespace ferry {
 
 inline void refuse_missing_dtype(c10::ScalarType dtype) {
   if (C10_UNLIKELY(settings().missing.load(std::memory_order_relaxed) & bit(dtype))) {
-    emit(Event::kMissingDtype, c10::toString(dtype));
+    emit_refusal(Event::kMissingDtype, c10::toString(dtype));
     TORCH_CHECK_TYPE(false, settings().title, " does not support ", dtype, ": a tensor of this dtype cannot be on ",
                      settings().name);
   }

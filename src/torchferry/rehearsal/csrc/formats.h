@@ -21,7 +21,7 @@ void refuse(const char* what, optional<c10::MemoryFormat> format, const Message&
     subject << what << "(memory_format=torch."
             << (*format == c10::MemoryFormat::ChannelsLast3d ? "channels_last_3d" : "channels_last") << ')';
     const std::string text = message();
-    emit(Event::kMemoryFormat, subject.str(), text);
+    emit_refusal(Event::kMemoryFormat, subject.str(), text);
     TORCH_CHECK(false, text);
   }
 }

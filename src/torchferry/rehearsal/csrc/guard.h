@@ -198,7 +198,7 @@ class XlaHooks final : public at::XLAHooksInterface {
                                      [](auto&&...) { return std::make_unique<XlaHooks>(); });
   }
   at::Generator getNewGenerator(c10::DeviceIndex) const override {
-    emit(Event::kMissingApi, "torch.Generator");
+    emit_refusal(Event::kMissingApi, "torch.Generator");
     TORCH_CHECK_NOT_IMPLEMENTED(false, settings().title,
                                 " has no generator of its own; use one on the CPU, or seed the device [rehearsal]");
   }

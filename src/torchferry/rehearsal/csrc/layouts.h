@@ -306,7 +306,7 @@ class ThroughDense final : public AsItIs {
 
 inline void refuse(const c10::OperatorHandle& handle, const Kind& kind) {
   const auto& op = Operators::instance().of(handle, kind.layout, kind.word);
-  emit(Event::kMissingOperator, op.name);
+  emit_refusal(Event::kMissingOperator, op.name);
   const char* why = "PyTorch has no kernel of it for such tensors on the CPU either, to rehearse it with.";
   if (!kind.possible()) {
     why = "PyTorch itself makes no such tensors for this device. Use dense tensors, or compute it on the CPU.";

@@ -78,9 +78,9 @@ inline bool collect_shared();
   a.out_of_memory++;
   const std::string where = settings().name + ":" + std::to_string(device);
   if (injected) {
-    emit(Event::kFault, where, "out of memory");
+    emit_refusal(Event::kFault, where, "out of memory");
   } else {
-    emit(Event::kOutOfMemory, where, readable(wanted) + " wanted, " + readable(used) + " in use", wanted);
+    emit_refusal(Event::kOutOfMemory, where, readable(wanted) + " wanted, " + readable(used) + " in use", wanted);
   }
   const auto& title = settings().title;
   TORCH_CHECK_WITH(OutOfMemoryError, false, title, " out of memory. Tried to allocate ", readable(wanted), " (", title,

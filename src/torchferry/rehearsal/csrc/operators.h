@@ -31,6 +31,22 @@ struct Fault {
   int64_t after = 0;  // calls that go right before the first that does not
 };
 
+// Whether PyTorch wants a tensor on the CPU for an argument, whatever the device of the others: lengths of sequences,
+// and one number for each tensor of a list.
+inline bool is_read_on_host(const std::string& base, const c10::Argument& argument) {
+  const auto& name = argument.name();
+  const bool wanted =
+      name == "scalars" || name == "batch_sizes" || (name == "lengths" && base == "aten::_pack_padded_sequence");
+  return wanted && argument.type()->kind() == c10::TypeKind::TensorType;
+}
+
+// Refuse a tensor of the device for such an argument, in PyTorch's words.
+[[noreturn]] inline void refuse_on_device(const std::string& argument, const at::Tensor& tensor) {
+  TORCH_CHECK(argument != "lengths", "'lengths' argument should be a 1D CPU int64 tensor, but got ", tensor.dim(), "D ",
+              tensor.device(), " ", tensor.scalar_type(), " tensor");
+  TORCH_CHECK(false, "Expected ", argument, " to be on CPU, got ", tensor.device(), " instead.");
+}
+
 struct Operator {
   std::string name;  // "aten::add.Tensor", and "aten::add.Tensor (sparse)" where it is called with such a tensor
   std::string full;  // without that
@@ -43,7 +59,8 @@ struct Operator {
   bool moves_only = false;     // bytes are moved or looked at, nothing is computed
   bool places_values = false;  // or what the program names is put where it says: infinity too, which is no overflow
   bool synchronises = false;   // the host waits for the result
-  int from_host = -1;          // the argument that PyTorch reads on the CPU: numbers in a tensor, for a list of tensors
+  int from_host = -1;          // the argument that PyTorch reads on the CPU: numbers for a list of tensors, or lengths
+  std::string host_argument;   // its name
   bool indexes = false;        // a boolean index makes the host wait for a count
   bool widens = false;         // computed in float32 where the input is half
   bool integers_widen = false;
@@ -184,8 +201,9 @@ class Operators {
       if (arguments[i].type()->str().find("Generator") != std::string::npos) {
         made.generator = static_cast<int>(i);
       }
-      if (arguments[i].name() == "scalars" && arguments[i].type()->kind() == c10::TypeKind::TensorType) {
+      if (is_read_on_host(id.name, arguments[i])) {
         made.from_host = static_cast<int>(i);
+        made.host_argument = arguments[i].name();
       }
     }
     made.any_device = names::kAnyDevice.count(made.base) != 0;

@@ -19,6 +19,7 @@
 #include "guard.h"
 #include "hot_operators.h"
 #include "layouts.h"
+#include "refusals.h"
 #include "sharing.h"
 #include "typed.h"
 #include "work.h"
@@ -266,6 +267,10 @@ int64_t guarded(F&& f) {
 FERRY_API const char* ferry_error() { return last_error().c_str(); }
 
 FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std::memory_order_release); }
+
+FERRY_API void ferry_watch_refusals(const char* folders, const char* torch_folder) {
+  ferry::refusal_watch::watch(folders, torch_folder, ferry::settings().name.c_str());
+}
 
 FERRY_API void ferry_at_first_use(void (*call)()) { ferry::at_first_use.store(call, std::memory_order_release); }
 

@@ -64,6 +64,7 @@ enum class Event : int {
   kBackend = 17,
   kMemoryFormat = 18,
   kNotRehearsed = 19,
+  kRefused = 20,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);
@@ -78,6 +79,15 @@ inline void emit(Event kind, const std::string& subject, const std::string& deta
   if (auto receiver = sink().load(std::memory_order_acquire)) {
     receiver(static_cast<int>(kind), subject.c_str(), detail.c_str(), amount);
   }
+}
+
+// Whether what this thread throws next was told already, by an event that says more of it than its text.
+inline thread_local bool refusal_was_told = false;
+
+// Tell Python of what is refused; the exception follows.
+inline void emit_refusal(Event kind, const std::string& subject, const std::string& detail = "", int64_t amount = 1) {
+  emit(kind, subject, detail, amount);
+  refusal_was_told = true;
 }
 
 inline uint64_t bit(c10::ScalarType dtype) { return uint64_t{1} << static_cast<int>(dtype); }
@@ -116,7 +126,7 @@ inline std::atomic<void (*)()> at_first_use{nullptr};
 
 inline void ensure_usable() {
   if (C10_UNLIKELY(in_bad_fork().load(std::memory_order_relaxed))) {
-    emit(Event::kForked, "fork", "the device was used after a fork of a process that had used it");
+    emit_refusal(Event::kForked, "fork", "the device was used after a fork of a process that had used it");
     TORCH_CHECK(false, "Cannot re-initialize ", settings().title, " in forked subprocess. To use ", settings().title,
                 " with multiprocessing, you must use the 'spawn' start method");
   }

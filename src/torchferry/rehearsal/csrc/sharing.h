@@ -163,7 +163,7 @@ inline std::string share(const at::Tensor& tensor) {
               "memory that was lent to a tensor cannot be sent to another process; send a clone");
   auto& buffer = *static_cast<Buffer*>(data.get_context());
   if (const auto* shared = buffer.shared.load(); shared != nullptr && shared->range->received()) {
-    emit(Event::kShared, "send", "it came from another process; send a clone");
+    emit_refusal(Event::kShared, "send", "it came from another process; send a clone");
     TORCH_CHECK(false, "Attempted to send ", settings().title,
                 " tensor received from another process; this is not currently supported. Consider cloning before "
                 "sending.");
@@ -218,7 +218,7 @@ inline at::Tensor receive(const std::string& handle, int64_t device, at::ScalarT
   std::string why;
   auto storage = received_storage(address, checked(static_cast<c10::DeviceIndex>(device)), why);
   if (storage == nullptr) {
-    emit(Event::kShared, "receive", why);
+    emit_refusal(Event::kShared, "receive", why);
     TORCH_CHECK(false, settings().title, " error: the memory of a tensor that process ", address.process,
                 " sent is not there: ", why,
                 ". Keep that process until the receivers are done with the tensor, or send a copy on the CPU");

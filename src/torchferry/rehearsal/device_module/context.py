@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Union
 
 import torch
 
+from torchferry.rehearsal import events
+
 if TYPE_CHECKING:
     from torchferry.rehearsal.native import Native
     from torchferry.rehearsal.profile import Profile
@@ -44,6 +46,7 @@ class DeviceContext:
             RuntimeError: the process was forked after the device was used, as on the card.
         """
         if self.native.in_bad_fork():
+            events.record("fork", "fork", "the device was used after a fork of a process that had used it")
             raise RuntimeError(
                 f"Cannot re-initialize {self.label} in forked subprocess. To use {self.label} with multiprocessing, "
                 "you must use the 'spawn' start method"
@@ -76,18 +79,22 @@ class DeviceContext:
             ValueError: `device` is of another type, or has no index where one is needed.
         """
         if isinstance(device, bool) or not isinstance(device, (torch.device, str, int, type(None))):
-            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+            raise events.refusal(
+                ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+            )
         if isinstance(device, int):
             return device
         if isinstance(device, str):
             device = torch.device(device)
         if device is not None:
             if device.type != self.name:
-                raise ValueError(f"Expected a {self.name} device, but got: {device}")
+                raise events.refusal(ValueError(f"Expected a {self.name} device, but got: {device}"))
             if device.index is not None:
                 return device.index
         if not optional:
-            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+            raise events.refusal(
+                ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+            )
         return self.native.current_device()
 
     def existing(self, device: DeviceLike = None) -> int:
@@ -100,5 +107,5 @@ class DeviceContext:
         if index < 0:
             return self.native.current_device()
         if index >= self.native.device_count():
-            raise AssertionError("Invalid device id")
+            raise events.refusal(AssertionError("Invalid device id"))
         return index

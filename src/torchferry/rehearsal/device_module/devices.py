@@ -105,7 +105,7 @@ def implementations(context: DeviceContext) -> dict[str, object]:
         """Whether two devices can copy to each other."""
         context.initialize()
         if context.existing(device) < 0 or context.index(peer_device) >= native.device_count():
-            raise AssertionError("Invalid peer device id")
+            raise events.refusal(AssertionError("Invalid peer device id"))
         return True
 
     def exchange_device(index: int) -> int:

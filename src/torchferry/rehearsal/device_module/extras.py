@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchferry.rehearsal import torch_versions
+from torchferry.rehearsal import events, torch_versions
 from torchferry.rehearsal.device_module.context import DeviceContext
 
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
@@ -18,7 +18,9 @@ def implementations(context: DeviceContext) -> dict[str, object]:
         context.initialize()
         value = _SYNC_MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
         if value is None or value not in _SYNC_MODES.values():
-            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+            raise events.refusal(
+                RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+            )
         mode = value
 
     def get_sync_debug_mode() -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchferry.rehearsal import events
 from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 from torchferry.rehearsal.device_module.devices import host_memory
 
@@ -247,9 +248,9 @@ def _settings(context: DeviceContext) -> dict[str, Callable[..., object]]:
         context.initialize()
         index = context.existing(device)
         if not isinstance(fraction, float):
-            raise TypeError("Invalid type for fraction argument, must be `float`")
+            raise events.refusal(TypeError("Invalid type for fraction argument, must be `float`"))
         if not 0 <= fraction <= 1:
-            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+            raise events.refusal(ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1"))
         native.set_fraction(index, fraction)
         fractions[index] = fraction
 
@@ -290,7 +291,7 @@ def _raw_memory(context: DeviceContext) -> dict[str, Callable[..., object]]:
     def caching_allocator_delete(mem_ptr: int) -> None:
         """Free what `caching_allocator_alloc` gave."""
         if held.pop(mem_ptr, None) is None:
-            raise RuntimeError(f"invalid device pointer: {mem_ptr:#x}")
+            raise events.refusal(RuntimeError(f"invalid device pointer: {mem_ptr:#x}"))
 
     return {
         "caching_allocator_alloc": caching_allocator_alloc,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torchferry.rehearsal import events
 from torchferry.rehearsal.device_module.context import DeviceContext, DeviceLike
 from torchferry.rehearsal.torch_versions import EVENT_BASE, STREAM_BASE
 
@@ -88,7 +89,9 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
 
         def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
             if interprocess and enable_timing:
-                raise RuntimeError("An event that is shared between processes cannot have enable_timing=True.")
+                raise events.refusal(
+                    RuntimeError("An event that is shared between processes cannot have enable_timing=True.")
+                )
             event: Event = super().__new__(
                 cls,
                 device=torch.device(context.name),
@@ -124,11 +127,11 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
                 RuntimeError: an event was made without `enable_timing=True`, or was not recorded.
             """
             if not isinstance(end_event, Event):
-                raise TypeError(f"expected {context.namespace}.Event, got {type(end_event).__name__}")
+                raise events.refusal(TypeError(f"expected {context.namespace}.Event, got {type(end_event).__name__}"))
             if not (self._timing and end_event._timing):
-                raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+                raise events.refusal(RuntimeError("Both events must be created with argument 'enable_timing=True'."))
             if self._recorded is None or end_event._recorded is None:
-                raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+                raise events.refusal(RuntimeError("Both events must be recorded before calculating elapsed time."))
             return (end_event._recorded - self._recorded) * 1e3
 
         @classmethod
@@ -136,7 +139,7 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
             """Return the event that another process shares: like every event here, it has already happened."""
             context.initialize()
             if handle != _EVENT_HANDLE:
-                raise RuntimeError(f"this is no handle of an event of {context.name}")
+                raise events.refusal(RuntimeError(f"this is no handle of an event of {context.name}"))
             event = cls(interprocess=True)
             event._sent_from = torch.device(context.name, context.existing(device))
             return event
@@ -149,7 +152,7 @@ def _event_class(context: DeviceContext) -> type[torch.Event]:
             """
             context.initialize()
             if not self._interprocess:
-                raise RuntimeError("Only an event that was made with interprocess=True has a handle.")
+                raise events.refusal(RuntimeError("Only an event that was made with interprocess=True has a handle."))
             return _EVENT_HANDLE
 
         def __repr__(self) -> str:

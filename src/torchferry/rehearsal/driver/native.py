@@ -12,7 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver
-from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes
+from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes, watch_refusals
 
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
@@ -83,6 +83,7 @@ class TakenOver:
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
+            "ferry_watch_refusals": (None, [text, text]),
             "ferry_take_over": (number, [text] * 9),
             "ferry_queue_is_off": (None, []),
             "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
@@ -113,6 +114,10 @@ class TakenOver:
         """Send events to `sink(kind, subject, detail, amount)`."""
         self._sink = _SINK(sink)
         self._library.ferry_set_sink(self._sink)
+
+    def watch_refusals(self, folders: Iterable[Path]) -> None:
+        """Tell the sink of exceptions that the plugin in these folders raises, or torch on its device's behalf."""
+        watch_refusals(self._library, folders)
 
     def queue_is_off(self) -> None:
         """Say that the plugin does all work in the thread that asks for it."""

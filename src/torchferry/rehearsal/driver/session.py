@@ -24,7 +24,7 @@ from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
-from torchferry.rehearsal.driver import building, matching
+from torchferry.rehearsal.driver import building, matching, refusals
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
@@ -75,6 +75,7 @@ def _load(name: str, stand_in: Path) -> None:
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
     machine.set_text("plugin", str(Path(spec.origin or "").parent))
+    refusals.watch_raises(name)
     versions = rehearsal.shipped.version, str(torch.__version__)
     queued = _import(
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
@@ -86,6 +87,10 @@ def _load(name: str, stand_in: Path) -> None:
         operators.queue_is_off()
     operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
+    plugin_folder = Path(spec.origin or "").parent
+    events.recorder.is_platform(str(plugin_folder))
+    operators.watch_refusals([plugin_folder])
+    refusals.watch_names(name, backend)
     _use_profile(operators, rehearsal)
     if session.refuses_memory_formats(rehearsal.resolved()):
         operators.refuse_memory_formats()

@@ -322,8 +322,11 @@ class Call {
       }
       return c10::Device(c10::DeviceType::CPU);
     }
-    if (value.isGenerator() && value.toGenerator().device().type() == kType) {
-      return Drawing::from(value.toGenerator());
+    if (value.isGenerator()) {
+      if (value.toGenerator().device().type() == kType) {
+        return Drawing::from(value.toGenerator());
+      }
+      stray_generator_ = value.toGenerator();
     }
     if (C10_UNLIKELY(widen_ && value.isInt() && static_cast<c10::ScalarType>(value.toInt()) == narrow_) &&
         takes_dtype(handle_.schema().arguments()[index])) {
@@ -345,6 +348,9 @@ class Call {
       }
       operands_.push_back({value, value, at::Tensor(), false});
       return value;
+    }
+    if (C10_UNLIKELY(static_cast<int>(index) == op_.from_host)) {
+      refuse_on_device(op_.host_argument, value);
     }
     if (!placed_) {
       device_ = value.device();
@@ -380,13 +386,16 @@ class Call {
   }
 
   void check_devices() {
+    // PyTorch's own words, from where a kernel of the plugin gets its generator
+    TORCH_CHECK(C10_LIKELY(!stray_generator_.defined()) || !placed_, "Expected a '", settings().name,
+                "' device type for generator but found '", stray_generator_.device(), "'");
     if (C10_UNLIKELY(stray_ >= 0) && placed_) {
       refuse_mixture(c10::str(device_, " and cpu"), handle_.schema().arguments()[static_cast<size_t>(stray_)].name());
     }
   }
 
   [[noreturn]] void refuse_mixture(const std::string& found, const std::string& argument) {
-    emit(Event::kMixedDevices, op_.name, found);
+    emit_refusal(Event::kMixedDevices, op_.name, found);
     TORCH_CHECK(op_.base != "aten::index",
                 "indices should be either on cpu or on the same device as the indexed tensor (", device_, ")");
     TORCH_CHECK(
@@ -491,6 +500,7 @@ class Call {
   bool widen_ = false;
   bool watches_ = false;  // whether it is looked for an overflow in what comes out
   int stray_ = -1;
+  at::Generator stray_generator_;
   c10::ScalarType floating_ = c10::ScalarType::Undefined;
   c10::ScalarType narrow_ = at::kFloat;
   c10::SmallVector<c10::IValue, 10> saved_;

@@ -13,6 +13,7 @@
 #include "../../csrc/attention.h"
 #include "../../csrc/formulas.h"
 #include "../../csrc/malloc_settings.h"
+#include "../../csrc/refusals.h"
 #include "call.h"
 #include "recording.h"
 #include "sparse_fallback.h"
@@ -103,7 +104,7 @@ class Served final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     if (C10_UNLIKELY(op_.mode.load(std::memory_order_relaxed) == Mode::kMissing)) {
-      emit(Event::kMissingOperator, op_.name);
+      emit_refusal(Event::kMissingOperator, op_.name);
       TORCH_CHECK_NOT_IMPLEMENTED(false, "Could not run '", op_.name, "' with arguments from the '", settings().name,
                                   "' backend: the profile takes this operator away [rehearsal]");
     }
@@ -156,6 +157,7 @@ class Served final : public c10::OperatorKernel {
       own_->callBoxed(handle, keys, stack);
     } catch (const c10::Error&) {
       emit(Event::kMemoryFormat, op_.name);
+      refusal_watch::is_told(std::current_exception());
       throw;
     }
     return true;
@@ -166,7 +168,7 @@ class Served final : public c10::OperatorKernel {
   }
 
   [[noreturn]] void refuse() {
-    emit(Event::kNotRehearsed, op_.name);
+    emit_refusal(Event::kNotRehearsed, op_.name);
     TORCH_CHECK_NOT_IMPLEMENTED(false, op_.name,
                                 " is an operator of the plugin that the simulated driver does not "
                                 "compute: it runs on the card and is not rehearsed");
@@ -278,6 +280,7 @@ class Noted final : public c10::OperatorKernel {
       own_.callBoxed(handle, keys, stack);
     } catch (const c10::NotImplementedError&) {
       emit(Event::kMissingOperator, op_.name);
+      refusal_watch::is_told(std::current_exception());
       throw;
     }
     emit(Event::kFallback, op_.name);
@@ -408,6 +411,9 @@ class Takeover {
     }
     if (has(handle, Key::CPU)) {
       return Service::kComputed;
+    }
+    if (base == "_pack_padded_sequence") {
+      return Service::kComposed;  // one of its results is lengths, which stay on the CPU
     }
     if (is_like(base) && has(handle, Key::CompositeExplicitAutograd)) {
       return Service::kComposed;  // of the plugin's `empty_like`, which decides how it lies in memory
@@ -603,6 +609,10 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
     plugin::error_text() = error.what();
     return -1;
   }
+}
+
+FERRY_API void ferry_watch_refusals(const char* folders, const char* torch_folder) {
+  refusal_watch::watch(folders, torch_folder, settings().name.c_str());
 }
 
 FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }

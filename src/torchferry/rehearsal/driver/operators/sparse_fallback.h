@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "../../csrc/refusals.h"
 #include "call.h"
 
 namespace ferry::plugin {
@@ -43,6 +44,7 @@ class SparseFallback {
     }
     if (error != nullptr) {
       emit(Event::kMissingOperator, Operators::instance().of(handle, Layout::kSparse, "sparse").name);
+      refusal_watch::is_told(error);
       std::rethrow_exception(error);
     }
   }

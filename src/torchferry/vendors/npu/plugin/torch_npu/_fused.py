@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import torch
 
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal.driver.references import (
     attend,
     attention_scores,
@@ -59,14 +60,16 @@ def npu_fusion_attention(
     if prefix is not None or padding_mask is not None or sink is not None or sparse_mode not in (0, 1, 2, 3, 4):
         _refuse(f"sparse_mode={sparse_mode}, prefix, padding_mask and sink")
     if sparse_mode in (1, 2, 3, 4) and atten_mask is None:
-        raise RuntimeError(f"npu_fusion_attention: sparse_mode {sparse_mode} needs atten_mask")
+        raise _events.refusal(RuntimeError(f"npu_fusion_attention: sparse_mode {sparse_mode} needs atten_mask"))
     options = (pse, atten_mask, scale, keep_prob, sparse_mode, pre_tockens, next_tockens)
     if input_layout == "TND":
         if actual_seq_qlen is None or actual_seq_kvlen is None:
-            raise RuntimeError("npu_fusion_attention: layout TND needs actual_seq_qlen and actual_seq_kvlen")
+            raise _events.refusal(
+                RuntimeError("npu_fusion_attention: layout TND needs actual_seq_qlen and actual_seq_kvlen")
+            )
         return _variable_lengths(query, key, value, actual_seq_qlen, actual_seq_kvlen, options)
     if input_layout not in _LAYOUTS:
-        raise RuntimeError(f"npu_fusion_attention: unknown input_layout {input_layout!r}")
+        raise _events.refusal(RuntimeError(f"npu_fusion_attention: unknown input_layout {input_layout!r}"))
     heads = [_to_heads(tensor, head_num, input_layout, query) for tensor in (query, key, value)]
     result, largest, total = _attend(*heads, *options)
     return (_from_heads(result, input_layout), largest, total, query.new_empty(0), 0, 0, 0)

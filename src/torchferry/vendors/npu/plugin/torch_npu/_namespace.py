@@ -18,6 +18,7 @@ from typing import NoReturn
 import torch
 
 from torchferry.backends.contents import Presence
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support, torch_versions
 from torchferry.rehearsal.plugin_namespace import (
     NEEDED_BY_TORCH,
@@ -61,8 +62,10 @@ class _Precision(facade_support.Switches):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "cube_math_type" and not isinstance(value, CubeMathType):
-            raise TypeError(
-                f"value should be one of Enum CubeMathType when setting cube_math_type, but got {type(value)}"
+            raise _events.refusal(
+                TypeError(
+                    f"value should be one of Enum CubeMathType when setting cube_math_type, but got {type(value)}"
+                )
             )
         if name not in self.__dict__["_values"]:
             return
@@ -194,7 +197,7 @@ _ABSENT_MEMBERS = {
 
 def _priority_range() -> NoReturn:
     """Refuse in the words of the plugin: `_C` of the wheels from 2.1.0.post17 to 2.13.0 has them."""
-    raise RuntimeError("NPU does not support Stream.priority_range() currently.")
+    raise _events.refusal(RuntimeError("NPU does not support Stream.priority_range() currently."))
 
 
 def _add_members(namespace: Namespace) -> None:
@@ -247,7 +250,7 @@ def _settings(*, checked: bool, queued: bool) -> dict[str, object]:
     def set_option(option: dict[str, object]) -> None:
         """Set options of the compiler, which has nothing to compile here."""
         if not isinstance(option, dict):
-            raise TypeError("npu option must be a dict.")
+            raise _events.refusal(TypeError("npu option must be a dict."))
         if option.get("MM_BMM_ND_ENABLE") in ("enable", "disable"):
             state["nd"] = option["MM_BMM_ND_ENABLE"] == "enable"
 

@@ -25,7 +25,7 @@ def device(name: str = "xla", index: int | None = None) -> _torch.device:
     """Return a device of the card: `ptex.device("xla")` the current one, `ptex.device("xla:1")` the second."""
     chosen = _torch.device(name)
     if chosen.type != "xla":
-        raise RuntimeError(f"ptex.device takes xla or xla:INDEX, got {name!r}")
+        raise _events.refusal(RuntimeError(f"ptex.device takes xla or xla:INDEX, got {name!r}"))
     position = chosen.index if index is None else index
     return _torch.device("xla", _plugin.native.current_device() if position is None else position)
 

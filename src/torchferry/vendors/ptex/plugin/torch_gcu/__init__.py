@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch as _torch
 
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 
 _plugin = _facade_support.start(__name__)
@@ -33,7 +34,7 @@ def manual_seed_all(seed: int) -> None:
     """
     seed = int(seed)
     if not 0 <= seed < 2**32:
-        raise ValueError(f"Seed must be a unint32 number which is between 0~4294967295, got {seed}")
+        raise _events.refusal(ValueError(f"Seed must be a unint32 number which is between 0~4294967295, got {seed}"))
     _functions["ptex.tops.manual_seed_all"](seed)
 
 
@@ -41,7 +42,7 @@ def gcu_device(device: int | _torch.device | None = None) -> _torch.device:
     """Return the device of an index, by default the current one."""
     if isinstance(device, _torch.device):
         if device.type != "xla":
-            raise ValueError(f"Expected a gcu device, but got: {device}")
+            raise _events.refusal(ValueError(f"Expected a gcu device, but got: {device}"))
         device = device.index
     return _torch.device("xla", _plugin.native.current_device() if device is None else device)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal.plugin_namespace import current as _current
 
 __all__ = [
@@ -39,7 +40,7 @@ class JitRunMode(enum.Enum):
 
 def _expect(value: object, kind: type) -> None:
     if not isinstance(value, kind):
-        raise TypeError(f"Param must be {kind}, got {type(value)}")
+        raise _events.refusal(TypeError(f"Param must be {kind}, got {type(value)}"))
 
 
 def _on_card(value: object) -> bool:
@@ -53,7 +54,7 @@ def unlazy(tensors: list[torch.Tensor], mode: JitRunMode = JitRunMode.SAFEASYNC)
         TypeError: not a list or tuple of tensors of the card.
     """
     if not isinstance(tensors, (list, tuple)) or not all(map(_on_card, tensors)):
-        raise TypeError("Tensors must be a list of GCU tensor.")
+        raise _events.refusal(TypeError("Tensors must be a list of GCU tensor."))
 
 
 def sync_lived_tensor(device: object = None, mode: JitRunMode = JitRunMode.SAFEASYNC) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch.optim.optimizer import required as _required
 
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 
 __all__ = [
@@ -33,7 +34,7 @@ class NpuFusedOptimizerBase(torch.optim.Optimizer):
     def zero_grad(self, set_to_none=False):
         """Set gradients to zero; there is no other way."""
         if set_to_none:
-            raise ValueError("set_to_none is not supported in fused optimizers")
+            raise _events.refusal(ValueError("set_to_none is not supported in fused optimizers"))
         super().zero_grad(set_to_none=False)
 
     def clip_grad_norm_fused_(self, max_norm, norm_type=2):
@@ -92,7 +93,9 @@ class NpuFusedSGD(NpuFusedOptimizerBase, torch.optim.SGD):
 
     def __init__(self, params, lr=_required, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
         if lr is _required:
-            raise ValueError("parameter group didn't specify a value of required optimization parameter lr")
+            raise _events.refusal(
+                ValueError("parameter group didn't specify a value of required optimization parameter lr")
+            )
         torch.optim.SGD.__init__(
             self,
             params,

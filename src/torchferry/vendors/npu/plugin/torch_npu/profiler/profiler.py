@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_npu.profiler.experimental_config import _ExperimentalConfig
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 from torchferry.rehearsal.plugin_namespace import current as _current
 
@@ -113,7 +114,7 @@ class profile(_KinetoProfile):  # noqa: N801 - the vendor's name
     ) -> None:
         unknown = newer.keys() - _newer().keys()
         if unknown:
-            raise TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}")
+            raise _events.refusal(TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}"))
         super().__init__(
             activities, record_shapes, profile_memory, with_stack, with_flops, with_modules, experimental_config
         )

@@ -6,6 +6,7 @@ import enum
 
 from torch.profiler import schedule as _schedule
 
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 from torchferry.rehearsal.plugin_namespace import current as _current
 
@@ -30,7 +31,7 @@ class Schedule:
     ) -> None:
         unknown = set(newer) - ({"skip_first_wait"} if _current().at_least(_SKIPS_FIRST_WAIT) else set())
         if unknown:
-            raise TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}")
+            raise _events.refusal(TypeError(f"__init__() got an unexpected keyword argument {min(unknown)!r}"))
         self.wait, self.active, self.warmup = max(wait, 0), max(active, 1), max(warmup, 0)
         self.repeat, self.skip_first = max(repeat, 0), max(skip_first, 0)
         self._schedule = _schedule(
@@ -45,7 +46,7 @@ class Schedule:
     def __call__(self, step: int) -> ProfilerAction:
         """Return what the profiler does at `step`."""
         if step < 0:
-            raise ValueError("Invalid parameter step, which must be not less than 0.")
+            raise _events.refusal(ValueError("Invalid parameter step, which must be not less than 0."))
         return ProfilerAction(self._schedule(step).value)
 
 

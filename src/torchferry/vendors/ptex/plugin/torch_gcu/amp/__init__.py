@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torch_gcu.amp import common
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal.plugin_namespace import current as _current
 
 __all__ = ["GradScaler", "autocast", "common", "custom_bwd", "custom_fwd"]
@@ -21,8 +22,10 @@ class autocast(_own["torch_gcu.amp.autocast"]):  # noqa: N801 - the vendor's nam
 
     def __init__(self, enabled: bool = True, dtype: torch.dtype = torch.float16, cache_enabled: bool = True) -> None:
         if dtype not in (torch.float16, torch.bfloat16):
-            raise RuntimeError(
-                f"Current GCU Device does not support {dtype}. Please switch dtype to float16 && bfloat16."
+            raise _events.refusal(
+                RuntimeError(
+                    f"Current GCU Device does not support {dtype}. Please switch dtype to float16 && bfloat16."
+                )
             )
         super().__init__(enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 

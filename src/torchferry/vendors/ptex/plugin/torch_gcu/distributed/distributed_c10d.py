@@ -34,6 +34,7 @@ from torch.distributed import (
 )
 
 from torch_gcu.distributed._apart import keep_apart as _keep_apart
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 
 __all__ = [
@@ -80,14 +81,14 @@ class Backend:
     def __new__(cls, name: str) -> str:  # type: ignore[misc]
         """Return the backend that `name` means, `undefined` for any other than eccl."""
         if not isinstance(name, str):
-            raise ValueError(f"Backend name must be a string, but got: {name}")
+            raise _events.refusal(ValueError(f"Backend name must be a string, but got: {name}"))
         return getattr(cls, name.upper(), cls.UNDEFINED)
 
 
 def _eccl(name: str) -> str:
     backend = Backend(name)
     if backend != Backend.ECCL:
-        raise RuntimeError("only support eccl")
+        raise _events.refusal(RuntimeError("only support eccl"))
     return backend
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torch_gcu.nn.parallel import comm
+from torchferry.rehearsal import events as _events
 from torchferry.rehearsal import facade_support as _facade_support
 
 __all__ = ["DataParallel", "DistributedDataParallel", "comm", "data_parallel", "gather", "replicate", "scatter"]
@@ -33,11 +34,13 @@ class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
         gradient_as_bucket_view: bool = False,
     ) -> None:
         if gradient_as_bucket_view and any(each.device.type == "xla" for each in module.parameters()):
-            raise RuntimeError(
-                "dtu not support `gradient_as_bucket_view` set to True; set gradient_as_bucket_view to False"
+            raise _events.refusal(
+                RuntimeError(
+                    "dtu not support `gradient_as_bucket_view` set to True; set gradient_as_bucket_view to False"
+                )
             )
         if device_ids is not None and len(device_ids) > 1:
-            raise RuntimeError("device_ids can only be None or contain a single element.")
+            raise _events.refusal(RuntimeError("device_ids can only be None or contain a single element."))
         super().__init__(
             module,
             device_ids=device_ids,
