@@ -112,7 +112,7 @@ def _bernoulli(
         deviation = float((chance * (1 - chance)).sum().sqrt())
         off = abs(float(out.double().sum()) - float(chance.expand(out.shape).sum()))
         if off > _DEVIATIONS * deviation * max(1.0, math.sqrt(out.numel() / max(1, chance.numel()))) + 1:
-            return say("keeps {found}; {right} are expected", found=int(out.sum()), right=int(chance.sum()))
+            return say("{found} ones were drawn; {right} are expected", found=int(out.sum()), right=int(chance.sum()))
         return None
     _enough(out.numel())
     return _share(out.bool(), float(chance))

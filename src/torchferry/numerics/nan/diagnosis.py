@@ -265,7 +265,7 @@ class Examiner:
                     [pair for pair, _ in pairs], list(begun.values()), [pair for _, pair in pairs], allow_unused=True
                 )
         except (RuntimeError, LookupError, NotImplementedError) as error:
-            diagnosis.notes.append(say("the loss could not be run again: {error}", error=error))
+            diagnosis.notes.append(say("the loss could not be computed again: {error}", error=error))
         if not diagnosis.origins:
             diagnosis.notes.append(say("the gradient of the loss was already not finite when it reached the model"))
 
