@@ -156,7 +156,7 @@ WELL = "3 steps, all losses, gradients and results were finite"
         ({"unread": {"DTensor float32 torch.strided": 2}}, "2 gradients or losses that cannot be read"),
         ({"unlooked": 9}, "9 calls of models"),
         ({"unlooked_results": 9}, "9 results of operators"),
-        ({"captured": 4}, "captured graph: not examined (4 calls"),
+        ({"captured": 4}, "not examined: 4 calls in a captured graph"),
         ({"error": "Traceback\nRuntimeError: mine"}, "RuntimeError: mine"),
     ],
 )

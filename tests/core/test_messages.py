@@ -121,7 +121,7 @@ ALWAYS_SEVERAL = {
     "rank {ranks} has different tensors or is at a different step than the others ({counts} tensors by rank)",
     "the rule's source advises at least {wanted} steps; {count} was judged",
     "{name} calls other operators, which were not seen",
-    "{name} opens files: it is not replayed",
+    "{name} opens files: torchferry does not replay it",
 }
 """Texts that name things of which there are never fewer than two, or that count nothing."""
 

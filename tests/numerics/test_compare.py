@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -29,6 +30,7 @@ from tests.numerics.wrong import Wrong, one_off, times  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU  # noqa: E402
 from torchferry.numerics.compare import ComparisonFailed  # noqa: E402
+from torchferry.numerics.compare.exact import judge_nonfinite  # noqa: E402
 from torchferry.numerics.compare.explanations import rounded  # noqa: E402
 from torchferry.numerics.framework import launcher  # noqa: E402
 from torchferry.numerics.report.compare import NAMES  # noqa: E402
@@ -400,8 +402,11 @@ def library() -> Iterator[Any]:
 
 
 OWN = {
-    "noisy": ("untested", "it draws random numbers without declaring it"),
-    "counted": ("untested", "two runs on the CPU differ: it draws random numbers or keeps state without declaring it"),
+    "noisy": ("untested", "the operator draws random numbers without declaring it"),
+    "counted": (
+        "untested",
+        "two runs on the CPU differ: the operator draws random numbers or keeps state without declaring it",
+    ),
     "plain": ("pass", ""),
 }
 
@@ -701,6 +706,44 @@ def test_standards(standard: str) -> None:
 
     assert counts(times(1.0))["pass"] == 1
     assert counts(times(1.5))["fail"] == 1
+
+
+def one_more(out: Any, args: Any) -> Any:
+    out.view(-1)[:1].add_(1.0)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (times(1.5), "only 0 % of the elements are within"),
+        (one_more, "the largest error is 1; at most max(0.01, 32 ULP) is allowed"),
+    ],
+)
+def test_a_standard_of_two_needs_says_which_is_not_met(change: Any, said: str) -> None:
+    left = torch.rand(40, 40, generator=torch.Generator().manual_seed(1))
+
+    with Wrong("mm", change), CompareWithCPU(quiet=True, standard="cann-mixed") as tool:
+        torch.mm(left, left)
+    (row,) = [row for row in tool.document()["operators"] if row["operator"] == "aten.mm"]
+    assert row["status"] == "fail"
+    assert said in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "wide", "same", "said"),
+    [
+        (math.inf, 1.0, math.inf, "1 NaN or infinity, as on the CPU in the same dtype, but not in higher precision"),
+        (1.0, math.inf, 1.0, "1 finite number where the CPU has NaN or infinity in higher precision, but not in"),
+        (1.0, math.inf, math.inf, "1 finite number where the CPU has NaN or infinity, also in float32"),
+        (math.inf, 1.0, 1.0, "1 NaN or infinity where the CPU has none"),
+    ],
+)
+def test_what_is_not_finite_is_said_of_the_side_that_has_it(ours: float, wide: float, same: float, said: str) -> None:
+    values = [torch.tensor([1.0, value], dtype=torch.float64) for value in (ours, wide, same)]
+    verdict = judge_nonfinite(values[0].float(), values[1], torch.float32, lambda: values[2]).verdict
+    assert verdict is not None
+    assert said in str(verdict.reason)
 
 
 def test_tolerances_that_are_given() -> None:

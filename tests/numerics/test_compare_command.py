@@ -80,7 +80,7 @@ def test_a_program_on_the_cpu(tmp_path: Path) -> None:
     assert plain.stdout.strip() in text  # the same numbers are drawn
     assert "the tool has ended: True" in text
     assert "3 steps on cpu: 0 fail, 0 warn, 3 untested" in text
-    assert "untested: aten.uniform_, 1 call: it draws random numbers" in text  # the biases have few numbers
+    assert "untested: aten.uniform_, 1 call: the operator draws random numbers" in text  # the biases have few numbers
 
 
 def test_a_fault_on_the_card(tmp_path: Path) -> None:

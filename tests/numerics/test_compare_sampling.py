@@ -40,6 +40,14 @@ def test_each_kind_is_compared_again_within_the_stated_steps(kinds: int, places:
     assert of_places == again * places
 
 
+@pytest.mark.parametrize(("every", "left"), [(False, 1), (True, 0)])
+def test_no_kind_is_left_to_the_budget_where_every_call_is_compared(every: bool, left: int) -> None:
+    sampler = Sampler(every=every, budget=0.0)
+    for first in (True, False):
+        sampler.wants(sampler.signature(first=first))
+    assert sampler.left_to_budget == left
+
+
 @pytest.mark.parametrize("operator", ["addmm", "native_layer_norm", "tanh"])
 @pytest.mark.parametrize("begins", [1, 3, 7])
 def test_a_kernel_that_goes_wrong_later_is_found_by_the_default_sample(operator: str, begins: int) -> None:

@@ -108,9 +108,11 @@ def test_ranks(tmp_path: Path) -> None:
     text = "".join(f"step {step} rank {rank} loss: {step}.{rank}\n" for step in (1, 2) for rank in (3, 1))
     log = read(written(tmp_path, text), Wanted())
     assert curve(log).values == (1.1, 2.1)
-    assert "rank 1 counts; 1 other wrote" in str(curve(log).notes[0])
+    assert "only rank 1 is used (see --rank); 1 other wrote" in str(curve(log).notes[0])
     assert curve(log, habits=Habits(rank=3)).values == (1.3, 2.3)
-    with pytest.raises(TorchferryError, match="ranks in the log: 1, 3"):
+    with pytest.raises(
+        TorchferryError, match=r"rank 0 has no value of this metric in the log; .*ranks in the log: 1, 3"
+    ):
         curve(log, habits=Habits(rank=0))
 
 
@@ -150,7 +152,7 @@ def test_event_files(tmp_path: Path) -> None:
     path.write_bytes(data[:-9])
     log = read(path, Wanted())
     assert curve(log, "train loss").values == (0.5,)
-    assert "stops in the middle" in str(log.troubles[0])
+    assert "ends in the middle" in str(log.troubles[0])
     path.write_bytes(data[:30] + b"\xff" * 40)
     assert not read(path, Wanted()).points
 
@@ -179,6 +181,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read(tmp_path, Wanted())
     with pytest.raises(TorchferryError, match="cannot read"):
         read(written(tmp_path, b"\x1f\x8b broken", "a.gz"), Wanted())
+    for name in ("results.csv", "trainer_state.json"):
+        written(tmp_path, "", name)
+    with pytest.raises(TorchferryError, match=r"contains several logs: .*results\.csv"):
+        read(tmp_path, Wanted())
 
 
 HOSTILE = [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from torchferry.numerics.report import pages
+from torchferry.numerics.report.compare import lines as compare_lines
 from torchferry.numerics.report.pages import Mark, compare_page, diff_page, grown, nan_page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -100,6 +101,29 @@ def test_the_worst_operator_comes_first() -> None:
     assert text.index('<tr class="fail">') < text.index('<tr class="pass">')
     assert '<h1 class="unmet">' in text
     assert '<h1 class="met">' in compare_page(compared([operator("pass", "M.a", 0.9)]), "en")
+
+
+@pytest.mark.parametrize(
+    ("again", "said"), [(0, ""), (3, "each kind in the sample was compared at least every 3 steps")]
+)
+def test_how_soon_calls_were_compared_again_is_said_only_where_they_were(again: int, said: str) -> None:
+    document = compared([operator("pass", "M.a", 0.9)])
+    document["ranks"][0].update(not_sampled=7, again_within=again, places_within=again)
+    text = "\n".join(compare_lines(document, "en"))
+    assert "7 further calls were not in the sample" in text
+    assert said in text
+    assert ("each kind in the sample" in text) is bool(said)
+
+
+def test_where_no_process_could_be_examined_the_reason_is_said() -> None:
+    trace = "Traceback\ntorchferry.core.errors.UsageError: the standard `given` needs `atol` or `rtol`"
+    document = {**compared([]), "ranks": [{"rank": 0, "process": 1, "error": trace}]}
+    text = list(compare_lines(document, "en"))
+    assert text[1] == "rank 0 (process 1): the examination failed: the standard `given` needs `atol` or `rtol`"
+    assert text[-1] == "NOTHING WAS COMPARED: no process was examined to its end, for the reasons above"
+    assert list(compare_lines({**document, "ranks": []}, "en"))[-1].endswith(
+        "called an operator in the requested steps"
+    )
 
 
 def test_pages_are_translated() -> None:

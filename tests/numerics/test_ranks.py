@@ -43,6 +43,8 @@ def told(agreement):
         print(line.render("en"))
 """
 
+BUFFERS = "buffers may differ between ranks; only check_equal_across_ranks(buffers=True) compares them"
+
 TENSORS = {
     "float32": torch.randn(1000),
     "float16": torch.randn(1000).half(),
@@ -88,7 +90,7 @@ def test_ranks_that_agree() -> None:
     out = run_ranks(_DDP + "model = made()\ntrained(model)\ntold(check_equal_across_ranks(model))")
     assert out[0].splitlines() == [
         "12 tensors are equal on 2 ranks",
-        "3 tensors were not compared: buffers are each rank's own between two forwards; they are compared on request",
+        f"3 tensors were not compared: {BUFFERS}",
     ]
     assert out[1] == out[0]
 
@@ -131,7 +133,7 @@ def test_what_differs_on_purpose_is_left_out_or_asked_for() -> None:
     assert out[0].splitlines() == [
         "6 tensors are equal on 2 ranks",
         "1 tensor was not compared: DistributedDataParallel is configured to ignore them",
-        "3 tensors were not compared: buffers are each rank's own between two forwards; they are compared on request",
+        f"3 tensors were not compared: {BUFFERS}",
         "buffer 1.running_mean differs on rank 1; norms by rank: 0, 2.82843",
         "1 tensor was not compared: DistributedDataParallel is configured to ignore them",
     ]

@@ -367,7 +367,10 @@ def test_a_fault_of_the_recording_does_not_reach_the_program(
     with Recorder(tmp_path / "r") as recorder:
         assert model(torch.ones(2, 4)).shape == (2, 4)
         recorder.step()
-    assert "a part of the run cannot be recorded; the rest is: RuntimeError: no such kernel" in capfd.readouterr().err
+    assert (
+        "a part of the run cannot be recorded; the rest is recorded: RuntimeError: no such kernel"
+        in capfd.readouterr().err
+    )
 
 
 def test_memory_and_names_do_not_grow_with_steps(tmp_path: Path) -> None:

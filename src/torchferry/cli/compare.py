@@ -32,9 +32,9 @@ def command() -> None:
     """Find where numbers differ from the CPU's, or from another machine's.
 
     \b
-    torchferry compare -- python train.py               each operator against the CPU, on this machine
-    torchferry compare record -o here -- python train.py  and the same on the other machine, then
-    torchferry compare diff there here                    first what differs in data, weights and settings
-    torchferry compare curves there.log here.log          compare the losses
+    torchferry compare -- python train.py                 compare each operator with the CPU, on this machine
+    torchferry compare record -o here -- python train.py  record a run; record the other one on its machine
+    torchferry compare diff there here                    report where and why the two records differ
+    torchferry compare curves there.log here.log          compare the losses of two logs
     torchferry compare ranks -- torchrun ... train.py     check that parameters and gradients are equal on all ranks
     """

@@ -39,12 +39,12 @@ _TOOL = "torchferry.numerics.process_tools:begin_compare"
     type=click.FloatRange(0, 100),
     default=2.0,
     show_default=True,
-    help="Percent of the time that the sample may take.",
+    help="Percent of the run time that comparing the sample may take.",
 )
 @click.option(
     "--propagate",
     is_flag=True,
-    help="Also keep a reference run in higher precision, and report how far the program drifts from it.",
+    help="Also compute a reference run in higher precision, and report how far the program drifts from it.",
 )
 @click.option(
     "--output-dir",
@@ -54,7 +54,11 @@ _TOOL = "torchferry.numerics.process_tools:begin_compare"
 )
 @click.option("--dump-error-data", is_flag=True, hidden=True)
 @click.option(
-    "--memory-limit", type=click.IntRange(1), default=1024, show_default=True, help="Megabytes for copies of tensors."
+    "--memory-limit",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="Memory of the host for copies of tensors, in MB.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also log calls that pass.")
 @examination_options

@@ -47,13 +47,13 @@ _FILE = click.Path(exists=True, path_type=Path)
     "patterns",
     multiple=True,
     metavar="REGEX",
-    help="A pattern with a group `value` and optional groups `step`, `epoch`, `rank`, `metric`; can be repeated.",
+    help="Regular expression with a group `value`, and optional `step`, `epoch`, `rank`, `metric`; can be repeated.",
 )
 @click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="Format of the logs; auto detects it.")
 @click.option("--rule", default="", metavar="NAME", help="The rule that decides; see --list-rules.")
 @click.option("--list-rules", is_flag=True, help="Show the rules with their sources and exit.")
 @click.option("--rtol", type=click.FloatRange(0), help="Allowed relative error as a fraction, such as 0.02.")
-@click.option("--from-step", type=click.IntRange(1), help="The first step that is judged, from 1.")
+@click.option("--from-step", type=click.IntRange(1), help="First step that is judged, counted from 1.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Judge only the last N common steps.")
 @click.option(
     "--spread-factor",

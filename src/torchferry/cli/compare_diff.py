@@ -22,7 +22,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option(
     "--envelope",
     type=_FOLDER,
-    help="Another record of the reference, best with --perturb; 8 times its distance counts as noise.",
+    help="Another record of the reference, best made with `record --perturb`; 8 times its distance counts as noise.",
 )
 @click.option("--partial", is_flag=True, help="Accept a second run that covers less than the reference.")
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
@@ -39,10 +39,10 @@ def command(
 ) -> None:
     """Report where the numbers of two recorded runs differ, and why.
 
-    REFERENCE and OTHER are folders of `torchferry compare record`. First what explains most differences: data order,
-    weights, optimizer, seeds, switches, dropout; then the operators, by module and occurrence: the first that brought
-    an error in. Needs no torch and no device. Ends with 1 when the runs differ, or when the other covers less than the
-    reference (it stopped early, or its record is cut short) and --partial does not accept that.
+    REFERENCE and OTHER are folders of `torchferry compare record`. The report first names what explains most
+    differences: data order, weights, optimizer, seeds, switches, dropout; then the first operator that added an error.
+    Needs neither torch nor a device. Ends with 1 when the runs differ, or when OTHER covers less than REFERENCE (it
+    stopped early, or its record is cut short) and --partial does not accept that.
 
     \b
     torchferry compare diff there here

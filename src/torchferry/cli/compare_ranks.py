@@ -30,8 +30,8 @@ from torchferry.rehearsal.config import note_verdict
 def command(every: int, timeout: float, output_format: str, lang: str | None, command: tuple[str, ...]) -> None:
     """Run COMMAND and check before each optimizer step that the ranks agree.
 
-    Parameters and reduced gradients of DistributedDataParallel models are compared bit for bit, by one hash for
-    each: nothing large is sent. The first tensor that differs is named, with the rank and the step; ends with 1 then.
+    Parameters and reduced gradients of DistributedDataParallel models are compared bit for bit. Only one hash for each
+    tensor is sent. Reports the first tensor that differs, with the ranks and the step, and then ends with 1.
 
     \b
     torchferry compare ranks -- torchrun --nproc_per_node 8 train.py

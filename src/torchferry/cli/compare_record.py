@@ -17,7 +17,7 @@ from torchferry.core.files import make_writable_folder
 from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
-from torchferry.numerics.framework.launcher import Outcome, ToolSettings, require_examined, run
+from torchferry.numerics.framework.launcher import Outcome, ToolSettings, last_words, require_examined, run
 from torchferry.numerics.runlog import layout
 from torchferry.rehearsal.config import note_verdict
 
@@ -34,13 +34,21 @@ _TOOL = "torchferry.numerics.process_tools:begin_record"
     required=True,
     type=click.Path(path_type=Path),
     callback=creatable,
-    help="Folder of the record.",
+    help="Folder that the record is written to.",
 )
 @click.option(
-    "--first", type=click.IntRange(0), default=20, show_default=True, help="Steps recorded operator by operator."
+    "--first",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Number of first steps that are recorded operator by operator.",
 )
 @click.option(
-    "--every", type=click.IntRange(0), default=10, show_default=True, help="Later, record every Nth step; 0 for none."
+    "--every",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="After these, record every Nth step operator by operator; 0 for none.",
 )
 @click.option(
     "--limit", default="1G", show_default=True, metavar="SIZE", help="Bytes that each rank may write, such as 1G."
@@ -54,7 +62,7 @@ _TOOL = "torchferry.numerics.process_tools:begin_record"
     type=click.Choice(["safetensors", "parquet"]),
     default="safetensors",
     show_default=True,
-    help="`parquet` also writes the rows as tables.",
+    help="`parquet` also writes the rows as tables; it needs pyarrow.",
 )
 @rank_option
 @click.option("--ranks", "rank_list", default="", hidden=True)
@@ -80,11 +88,11 @@ def command(
     lang: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND and record its numbers in a folder: settings, weights, batches, and what each operator made.
+    """Run COMMAND and record its numbers in a folder: settings, weights, batches and the results of each operator.
 
     Record the correct run and the wrong one, and let `torchferry compare diff` report where and why they
-    differ. A step takes about 50 kB and a tenth of its time; only the tensors of `--tensors` are kept. Ends with 1
-    where something could not be recorded, such as on a full disk.
+    differ. Recording a step takes about 50 kB and 10 % of its time; whole tensors are kept only with `--tensors`.
+    Ends with 1 if something could not be recorded, such as on a full disk.
 
     \b
     torchferry compare record -o there -- python train.py
@@ -131,7 +139,7 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise UsageError(
-            say("`{text}` is not a size", text=text), say("write a number with K, M, G or T, such as 500M")
+            say("--limit: `{text}` is not a size", text=text), say("write a number with K, M, G or T, such as 500M")
         )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
@@ -161,31 +169,31 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
         if rank_document["recorded"] < rank_document["steps"]:
             lines.append(
                 say_plural(
-                    "NOT COMPLETE: the run made {count} step, and {steps} are recorded: {why}",
-                    "NOT COMPLETE: the run made {count} steps, and {steps} are recorded: {why}",
+                    "NOT COMPLETE: {steps} of {count} step is recorded: {why}",
+                    "NOT COMPLETE: {steps} of {count} steps are recorded: {why}",
                     count=rank_document["steps"],
                     steps=rank_document["recorded"],
-                    why=rank_document["ended"] or say("some could not be read"),
+                    why=rank_document["ended"] or say("the recording of the other steps failed"),
                 )
             )
         for error, count in rank_document["failures"].items():
             lines.append(
                 say_plural(
-                    "not recorded, {count} time: {error}",
-                    "not recorded, {count} times: {error}",
+                    "{count} part of the run was not recorded: {error}",
+                    "{count} parts of the run were not recorded: {error}",
                     count=count,
                     error=error,
                 )
             )
         if "unwritten" in rank_document["notes"]:
-            lines.append(say("a forward pass on uninitialised memory was left out: its numbers mean nothing"))
+            lines.append(say("a forward pass on uninitialised memory was not recorded: its numbers mean nothing"))
         if "compiled" in rank_document["notes"]:
             lines.append(say("compiled regions ran operator by operator, because their kernels cannot be examined"))
         if rank_document.get("captured"):
             lines.append(
                 say_plural(
-                    "captured graph: not recorded ({count} call went into it; its runs are not visible)",
-                    "captured graph: not recorded ({count} calls went into it; its runs are not visible)",
+                    "not recorded: {count} call in a captured graph, whose runs are not visible; disable the graph",
+                    "not recorded: {count} calls in a captured graph, whose runs are not visible; disable the graph",
                     count=rank_document["captured"],
                 )
             )
@@ -194,12 +202,12 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
     written = recorded or any(folder.glob(f"{layout.RANK}*"))
     for process in outcome.broken:
         if written:
-            lines.append(say("{process} was killed; its record goes up to its last step", process=process))
+            lines.append(say("{process} was killed or crashed; its record ends with its last step", process=process))
         else:
-            lines.append(say("{process} was killed before its first step", process=process))
+            lines.append(say("{process} was killed or crashed before its first step", process=process))
     for result in outcome.results:
         if result.get("error"):
-            why = result["error"].strip().splitlines()[-1]
+            why = last_words(result["error"])
             lines.append(say("process {process}: the recording failed: {error}", process=result["process"], error=why))
     if not written and not any(result.get("error") for result in outcome.results) and outcome.code == 0:
         if any(result.get("captured") for result in outcome.results):

@@ -37,7 +37,9 @@ _CHOICE = (
     ),
     click.option("--skip-op", multiple=True, metavar="NAME", help="Skip this operator; can be repeated."),
     click.option("--white-list", multiple=True, hidden=True),
-    click.option("--start-step", type=click.IntRange(0), default=0, help="First step that is examined, from 0."),
+    click.option(
+        "--start-step", type=click.IntRange(0), default=0, help="First step that is examined, counted from 0."
+    ),
     click.option("--end-step", type=click.IntRange(0), default=None, help="First step that is no longer examined."),
     rank_option,
     click.option("--enable-ranks", type=click.IntRange(0), multiple=True, hidden=True),

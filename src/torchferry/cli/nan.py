@@ -51,7 +51,8 @@ def command(
 
     COMMAND is what you type without torchferry: `python train.py`, `torchrun ...`, a shell script. Nothing in it
     changes. The report names the operator, the module, the step, forward or backward, the line, and the operator's
-    inputs. Infinities that a gradient scaler expects are counted separately. Those that become finite do not count.
+    inputs. Infinities that a gradient scaler expects are counted separately. Infinities that become finite again do
+    not count.
 
     \b
     torchferry nan -- python train.py

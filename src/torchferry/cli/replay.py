@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 @click.command("replay")
 @click.argument("directory", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--device", default="", metavar="NAME[:INDEX]", help="The device; default: the one on which the call was saved."
+    "--device",
+    default="",
+    metavar="NAME[:INDEX]",
+    help="Device to run on; default: the one on which the call was saved.",
 )
 @click.option(
     "--standard", default="ours", show_default=True, metavar="NAME", help="The standard to judge by; see `compare cpu`."
 )
-@click.option("--nan", is_flag=True, help="Only check whether it produces NaN or Inf that its inputs do not have.")
+@click.option(
+    "--nan", is_flag=True, help="Only check whether the call produces NaN or Inf that its inputs do not have."
+)
 @click.option("--issue", is_flag=True, help="Print Markdown for a vendor's issue tracker.")
 @click.option(
     "--import",
@@ -120,9 +125,9 @@ def _tell(call: Call, place: torch.device, judgements: list[ReplayVerdict], fail
         print_text(f"  {line}")
     where = call.document.get("where")
     if isinstance(where, dict) and where.get("phase"):
-        met = say("found in {module} ({phase})", module=where.get("module") or "-", phase=where["phase"])
+        met = say("found in {module} ({phase})", module=where.get("module") or say("no module"), phase=where["phase"])
         print_text(f"  {met.render(lang)}")
     if failure:
-        print_text(say("it raised {error}", error=failure).render(lang))
+        print_text(say("the call raised {error}", error=failure).render(lang))
     for judgement in judgements:
         print_text(f"{judgement.status}: {judgement.what.render(lang)}: {judgement.why.render(lang)}")

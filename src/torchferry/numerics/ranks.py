@@ -115,7 +115,10 @@ def choose(model: nn.Module, gradients: bool, buffers: bool) -> Chosen:
         elif buffers:
             chosen.add(BUFFER, short, buffer)
         else:
-            chosen.leave(say("buffers are each rank's own between two forwards; they are compared on request"), short)
+            chosen.leave(
+                say("buffers may differ between ranks; only check_equal_across_ranks(buffers=True) compares them"),
+                short,
+            )
     return chosen
 
 
@@ -406,7 +409,7 @@ class RankWatch:
     def lines(self) -> list[Message]:
         """Return what is to be said at the end."""
         if self.found is None:
-            return [say("the ranks were not compared: {why}", why=say("no step of a DistributedDataParallel model"))]
+            return [say("the ranks were not compared: {why}", why=say("no DistributedDataParallel model was trained"))]
         return self.found.lines()
 
     def _meet(self, module: nn.Module, args: Any) -> None:

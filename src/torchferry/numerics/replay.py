@@ -62,7 +62,10 @@ def read(folder: Path) -> Call:
     try:
         return read_call(folder)
     except Refused as refused:
-        raise _error(refused, folder) from None
+        raise TorchferryError(
+            _error(refused, folder).message,
+            say("give a complete folder that `torchferry compare --dump` or `torchferry nan --dump` wrote"),
+        ) from None
 
 
 def run(call: Call, device: str | torch.device = "cpu") -> list[Tensor]:
@@ -182,7 +185,7 @@ def finiteness(call: Call, device: torch.device) -> list[ReplayVerdict]:
         what = say("result {n}, {dtype}{shape}", n=index, dtype=held.dtype, shape=list(held.shape))
         if kind_of(result) > before:
             why = say(
-                "{nan} NaN and {inf} Inf that its arguments do not have; the arguments are {kind}",
+                "{nan} NaN and {inf} Inf that the arguments do not have; the arguments are {kind}",
                 nan=held.nan,
                 inf=held.inf,
                 kind=KINDS[before],
@@ -190,7 +193,11 @@ def finiteness(call: Call, device: torch.device) -> list[ReplayVerdict]:
             judgements.append(ReplayVerdict(FAIL, what, why))
         elif before != FINITE:
             judgements.append(
-                ReplayVerdict(PASS, what, say("not worse than its arguments, which have {kind}", kind=KINDS[before]))
+                ReplayVerdict(
+                    PASS,
+                    what,
+                    say("no NaN or Inf that the arguments do not have; the arguments have {kind}", kind=KINDS[before]),
+                )
             )
         else:
             judgements.append(ReplayVerdict(PASS, what, say_in("judgement", "finite")))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torchferry.core.messages import say, say_plural
-from torchferry.numerics.callfile.reading import DTYPES, FORMATS, LARGEST, LAYOUTS, Call, Refused, find
+from torchferry.numerics.callfile.reading import CALL, DTYPES, FORMATS, LARGEST, LAYOUTS, Call, Refused, find
 
 _WIDER = {
     torch.float16: torch.float64,
@@ -62,8 +62,8 @@ class Builder:
                 try:
                     return maker(self, content)
                 except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
-                    raise Refused(say("{node} is not a value: {error}", node=repr(node)[:200], error=error)) from None
-        raise Refused(say("{node} is not a value: {error}", node=repr(node)[:200], error="unknown"))
+                    raise _invalid(node, error) from None
+        raise _invalid(node, "unknown")
 
     def place(self, recorded: str) -> torch.device:
         """Return where something goes that was on the recorded device."""
@@ -106,7 +106,7 @@ class Builder:
             if self.wider and dtype in _WIDER:
                 used = {tensor["dtype"] for tensor in self.call.document["tensors"] if tensor["storage"] == name}
                 if used != {row["dtype"]}:
-                    raise Refused(say("storage `{name}` is seen under several dtypes", name=name))
+                    raise Refused(say("storage `{name}` is used with several dtypes", name=name))
                 line = _nudged(line, self.nudge) if self.nudge else line.to(_WIDER[dtype])
             self._storages[name] = line.to(self.place(row["device"]))
         return self._storages[name]
@@ -134,14 +134,18 @@ _MAKERS: dict[str, Callable[[Builder, Any], Any]] = {
 }
 
 
+def _invalid(node: Any, error: object) -> Refused:
+    return Refused(say("{file} has an invalid value {node}: {error}", file=CALL, node=repr(node)[:100], error=error))
+
+
 def _made(row: Any, dtype: torch.dtype, size: int) -> Tensor:
     """Return values with the statistics of those that were too many to be written, from a seed."""
     if size > LARGEST:
         raise Refused(
             say_plural(
-                "{place} would have {count} byte; more than {most} are not built",
-                "{place} would have {count} bytes; more than {most} are not built",
-                place="made",
+                "{place} would need {count} byte; the limit is {most}",
+                "{place} would need {count} bytes; the limit is {most}",
+                place="storages.made",
                 count=size,
                 most=LARGEST,
             )

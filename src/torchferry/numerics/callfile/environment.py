@@ -106,7 +106,10 @@ def import_libraries(names: Iterable[str]) -> None:
             else:
                 importlib.import_module(name)
     except (ImportError, OSError) as error:
-        raise UsageError(say("{name} cannot be imported: {error}", name=name, error=error)) from None
+        raise UsageError(
+            say("{name} cannot be imported: {error}", name=name, error=error),
+            say("give --import a module that this Python can import, or the path of a library that ends in .so"),
+        ) from None
 
 
 def place(call: Call, named: str = "") -> torch.device:
@@ -125,7 +128,11 @@ def place(call: Call, named: str = "") -> torch.device:
         torch.empty(1, device=device)
     except (ImportError, RuntimeError, AssertionError) as error:
         raise TorchferryError(
-            say("device {device} does not exist here: {error}", device=wanted, error=str(error).splitlines()[0]),
-            say("name one by `--device`, such as `--device cpu`"),
+            say(
+                "device {device} is not available on this machine: {error}",
+                device=wanted,
+                error=str(error).splitlines()[0],
+            ),
+            say("name another one with `--device`, such as `--device cpu`"),
         ) from None
     return device

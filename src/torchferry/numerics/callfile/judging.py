@@ -55,7 +55,9 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
     try:
         low = called(call, cpu).made
     except (RuntimeError, TypeError) as error:  # NotImplementedError is one
-        return [ReplayVerdict(UNTESTED, say("all results"), say("the CPU cannot run it: {error}", error=error))]
+        return [
+            ReplayVerdict(UNTESTED, say("all results"), say("the CPU cannot run this operator: {error}", error=error))
+        ]
     try:
         truth, moved = called(call, cpu, wider=True).made, called(call, cpu, wider=True, nudge=1).made
     except (RuntimeError, TypeError, Refused):
@@ -64,7 +66,7 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         truth = moved = []
     judgements = []
     if not results and not low:
-        return [ReplayVerdict(UNTESTED, say("all results"), say("it returns no tensor"))]
+        return [ReplayVerdict(UNTESTED, say("all results"), say("the operator returns no tensor"))]
     if len(results) != len(low):
         judgements.append(
             ReplayVerdict(
@@ -72,10 +74,10 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
                 # translators: what was judged, in contrast to one result of an operator
                 say("all results"),
                 say_plural(
-                    "{count} result, and {m} on the CPU",
-                    "{count} results, and {m} on the CPU",
+                    "{count} result, but {its} on the CPU",
+                    "{count} results, but {its} on the CPU",
                     count=len(results),
-                    m=len(low),
+                    its=len(low),
                 ),
             )
         )
@@ -83,10 +85,10 @@ def judged(call: Call, device: torch.device, results: list[Tensor] | None = None
         result, same = results[index], low[index]
         what = say("result {n}, {dtype}{shape}", n=index, dtype=str(result.dtype)[6:], shape=list(result.shape))
         if result.shape != same.shape or result.dtype != same.dtype:
-            why = say("{dtype}{shape} on the CPU", dtype=str(same.dtype)[6:], shape=list(same.shape))
+            why = say("but {dtype}{shape} on the CPU", dtype=str(same.dtype)[6:], shape=list(same.shape))
             judgements.append(ReplayVerdict(FAIL, what, why))
         elif call.document["kind"] == "allocate":
-            judgements.append(ReplayVerdict(PASS, what, say("its values are not defined")))
+            judgements.append(ReplayVerdict(PASS, what, say("uninitialised memory: its values are not compared")))
         elif call.document["draws"] and not _same_stream(call, device):
             judgements.append(_of_chance(what, _plain(result), _plain(same)))
         else:
@@ -155,7 +157,7 @@ def _of_values(what: Message, result: Tensor, low: Tensor, truth: Tensor, moved:
     worst = float(error.max()) / max(float(explained.max()), float(envelope.max()), floor, 1e-300)
     limit = RATIO if got.numel() >= 1000 else 3.0 if got.numel() > 10 else 10.0
     why = say(
-        "{ratio} times the error that rounding explains (at most {limit}), the largest {worst} times (at most {most})",
+        "RMS error {ratio} times that of rounding (limit {limit}), largest error {worst} times (limit {most})",
         ratio=f"{ratio:.3g}",
         limit=f"{limit:g}",
         worst=f"{worst:.3g}",
@@ -181,7 +183,7 @@ def _of_chance(what: Message, result: Tensor, same: Tensor) -> ReplayVerdict:
     spread = float(got.std()), float(other.std())
     if apart > 6 * error or not 0.5 * spread[1] <= spread[0] <= 2 * spread[1]:
         why = say(
-            "random numbers with mean {mean} and deviation {std}, and {mean_cpu} and {std_cpu} on the CPU",
+            "random numbers with mean {mean} and deviation {std}, but {mean_cpu} and {std_cpu} on the CPU",
             mean=f"{float(got.mean()):.4g}",
             std=f"{spread[0]:.4g}",
             mean_cpu=f"{float(other.mean()):.4g}",

@@ -187,8 +187,8 @@ def _bytes(path: Path, most: int) -> bytes:
         if status.st_size > most:
             raise Refused(
                 say_plural(
-                    "{file} has {count} byte; more than {most} are not read",
-                    "{file} has {count} bytes; more than {most} are not read",
+                    "{file} has {count} byte; the limit is {most}",
+                    "{file} has {count} bytes; the limit is {most}",
                     file=path.name,
                     count=status.st_size,
                     most=most,
@@ -293,8 +293,8 @@ def check_tensor(place: str, row: Any, storages: dict[str, Any]) -> None:
     if numel * size > max(LARGEST, have):
         raise Refused(
             say_plural(
-                "{place} would have {count} byte; more than {most} are not built",
-                "{place} would have {count} bytes; more than {most} are not built",
+                "{place} would need {count} byte; the limit is {most}",
+                "{place} would need {count} bytes; the limit is {most}",
                 place=place,
                 count=numel * size,
                 most=LARGEST,
@@ -317,7 +317,7 @@ def find(name: str, overload: str, libraries: Any = ()) -> Any:
     if not all(_WORD.fullmatch(word) for word in (space, base)) or (overload and not _WORD.fullmatch(overload)):
         raise Refused(say("`{name}` is not the name of an operator", name=repr(name + "." + overload)))
     if space in _OTHER_RANKS:
-        raise Refused(say("{name} waits for other processes: it cannot be replayed by one", name=name))
+        raise Refused(say("{name} communicates with other processes: one process cannot replay it", name=name))
     full = name + "." + overload if overload else name
     try:
         torch._C._dispatch_find_schema_or_throw(name, overload)
@@ -334,5 +334,5 @@ def find(name: str, overload: str, libraries: Any = ()) -> Any:
     if not isinstance(overload_found, torch._ops.OpOverload) or overload_found._schema.name != name:
         raise Refused(say("`{name}` is not the name of an operator", name=full))
     if any(argument.name in {"filename", "path"} for argument in overload_found._schema.arguments):
-        raise Refused(say("{name} opens files: it is not replayed", name=full))
+        raise Refused(say("{name} opens files: torchferry does not replay it", name=full))
     return overload_found

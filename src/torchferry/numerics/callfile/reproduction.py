@@ -59,20 +59,20 @@ def issue(
     if where.get("module") or where.get("phase"):
         step = "" if where.get("step") is None else f", step {where['step']}"
         source = f" of `{where['source']}`" if where.get("source") else ""
-        lines += [f"Met in `{where.get('module') or 'no module'}` ({where.get('phase')}{source}{step}).", ""]
+        lines += [f"Found in `{where.get('module') or 'no module'}` ({where.get('phase')}{source}{step}).", ""]
     lines += ["## Environment", "", *_table(here, document.get("environment") or {}), ""]
     lines += ["## Reproduce", ""]
-    lines += [f"Attach the folder `{folder.name}`; it needs torch and pytest, nothing else:", "", "```bash"]
+    lines += [f"Attach the folder `{folder.name}`; the test in it needs torch and pytest, nothing else:", "", "```bash"]
     test = next(iter(sorted(path.name for path in folder.glob("test_*.py"))), "test_*.py")
     libraries = f"IMPORT={','.join(document['libraries'])} " if document.get("libraries") else ""
     lines += [f"{libraries}DEVICE={device} pytest -s {folder.name}/{test}", "```", ""]
     lines.append(
         f"Judged by the standard `{standard}`: the truth is the CPU's result in higher precision."
         if standard
-        else "Judged by whether the results hold NaN or Inf that no argument holds."
+        else "Judged by whether the results have NaN or Inf that no argument has."
     )
     if document.get("observed"):
-        lines += ["", "<details><summary>Observed when it was met</summary>", "", "```json"]
+        lines += ["", "<details><summary>Found when the call was saved</summary>", "", "```json"]
         lines += [json_text(document["observed"]).rstrip(), "```", "", "</details>"]
     return masked("\n".join(lines)) + "\n"
 
@@ -109,7 +109,7 @@ def _shown(call: Call, node: Any) -> str:
 def _table(here: dict[str, Any], there: dict[str, Any]) -> list[str]:
     keys = dict.fromkeys([*there, *here])
     rows = [f"| {_cell(key)} | {_cell(there.get(key, ''))} | {_cell(here.get(key, ''))} |" for key in keys]
-    return ["| | where it was met | where it was replayed |", "|---|---|---|", *rows]
+    return ["| | where it was found | where it was replayed |", "|---|---|---|", *rows]
 
 
 def _cell(value: Any) -> str:

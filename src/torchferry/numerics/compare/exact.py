@@ -39,7 +39,7 @@ def judge_layout(
     if plan is None or plan.dtype != result.dtype:
         dtype = _dtype(same)
         if dtype is not None and dtype != result.dtype:
-            return Status.FAIL, say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=dtype)
+            return Status.FAIL, say("dtype {ours}, but {its} on the CPU", ours=result.dtype, its=dtype)
     ours = _effective(result.shape, result.stride)
     if ours == _effective(tuple(right.shape), right.stride()):
         return None
@@ -53,7 +53,7 @@ def judge_layout(
     if any(ours == _effective(result.shape, tuple(stride)) for stride in others):
         return None
     return Status.FAIL, say(
-        "right values in the wrong layout: strides {ours}, and on the CPU {its}",
+        "right values in the wrong layout: strides {ours}, but {its} on the CPU",
         ours=list(result.stride),
         its=its,
     )
@@ -104,7 +104,7 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict
     dtype = str(result.dtype).removeprefix("torch.")
     right = right.detach()
     if tuple(right.shape) != result.shape:
-        reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
+        reason = say("shape {ours}, but {its} on the CPU", ours=list(result.shape), its=list(right.shape))
         return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
     ours = result.fetched.tensor
     if ours.layout is not torch.strided:
@@ -114,7 +114,7 @@ def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict
     is_float = result.dtype.is_floating_point or result.dtype.is_complex
     if right.dtype != result.dtype and is_float:
         if call.operator.kind is OpKind.MOVE:
-            reason = say("dtype {ours}, and on the CPU {its}", ours=result.dtype, its=right.dtype)
+            reason = say("dtype {ours}, but {its} on the CPU", ours=result.dtype, its=right.dtype)
             return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         return None
     right = right.to(result.dtype)
@@ -300,11 +300,11 @@ def _differ(
     measures = ErrorMeasures(max_abs=float("inf"), max_rel=float("inf"), elements=value.numel(), off=off, cosine=0.0)
     elements = first_off(value, rounded, wrong)
     its = same()
-    if its is not None and bool((_pattern(value) == _pattern(its)).all()):
+    if bad and its is not None and bool((_pattern(value) == _pattern(its)).all()):
         reason = say_plural(
-            "{count} NaN or infinity, as on the CPU in the same dtype: it overflows inside",
-            "{count} NaN or infinities, as on the CPU in the same dtype: it overflows inside",
-            count=off,
+            "{count} NaN or infinity, as on the CPU in the same dtype, but not in higher precision",
+            "{count} NaN or infinities, as on the CPU in the same dtype, but not in higher precision",
+            count=bad,
         )
         return ResultVerdict(Status.WARN, reason, measures, elements=elements)
     if bad:
@@ -325,28 +325,28 @@ def _hidden(
     off, name = int(wrong.sum()), str(dtype).removeprefix("torch.")
     if its is None:
         return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity; it cannot run in {dtype}",
-            "{count} finite numbers where the CPU has NaN or infinity; it cannot run in {dtype}",
+            "{count} finite number where the CPU has NaN or infinity; the CPU cannot run this operator in {dtype}",
+            "{count} finite numbers where the CPU has NaN or infinity; the CPU cannot run this operator in {dtype}",
             count=off,
             dtype=name,
         )
     both = int((wrong & (_pattern(its) == _pattern(rounded))).sum())
     if not both:
         return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity, in higher precision and not in {dtype}",
-            "{count} finite numbers where the CPU has NaN or infinity, in higher precision and not in {dtype}",
+            "{count} finite number where the CPU has NaN or infinity in higher precision, but not in {dtype}",
+            "{count} finite numbers where the CPU has NaN or infinity in higher precision, but not in {dtype}",
             count=off,
             dtype=name,
         )
     if not given_finite():
         return Status.WARN, say_plural(
-            "{count} finite number where the CPU has NaN or infinity, of inputs that are not all finite",
-            "{count} finite numbers where the CPU has NaN or infinity, of inputs that are not all finite",
+            "{count} finite number where the CPU has NaN or infinity; not all inputs are finite",
+            "{count} finite numbers where the CPU has NaN or infinity; not all inputs are finite",
             count=both,
         )
     return Status.FAIL, say_plural(
-        "{count} finite number where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
-        "{count} finite numbers where the CPU has NaN or infinity, in {dtype} too, of finite inputs",
+        "{count} finite number where the CPU has NaN or infinity, also in {dtype}; all inputs are finite",
+        "{count} finite numbers where the CPU has NaN or infinity, also in {dtype}; all inputs are finite",
         count=both,
         dtype=name,
     )

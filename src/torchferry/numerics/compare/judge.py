@@ -71,7 +71,7 @@ class _Session:
             first, second = (CpuReference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
         if len(first) != len(second) or not all(map(equal, first, second)):
             raise Untestable(
-                say("two runs on the CPU differ: it draws random numbers or keeps state without declaring it")
+                say("two runs on the CPU differ: the operator draws random numbers or keeps state without declaring it")
             )
 
     def has(self, number: int) -> bool:
@@ -115,7 +115,7 @@ class Judge:
 
     def _verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
         if not call.results:
-            raise Untestable(say("it has no result that is a tensor"))
+            raise Untestable(say("the operator returns no tensor"))
         session = _Session(call, CpuReference(call.operator, call.snapshot))
         if is_foreign(call.operator):
             session.settle()
@@ -176,8 +176,8 @@ class Judge:
 
     def _count(self, call: ComparedCall, count: int) -> ResultVerdict:
         reason = say_plural(
-            "{count} result, and the CPU has {its}",
-            "{count} results, and the CPU has {its}",
+            "{count} result, but {its} on the CPU",
+            "{count} results, but {its} on the CPU",
             count=len(call.results),
             its=count,
         )
@@ -188,7 +188,7 @@ class Judge:
         result, right = call.results[number], session.right[number].detach()
         dtype = standards.name_of(result.dtype)
         if tuple(right.shape) != result.shape:
-            reason = say("shape {ours}, and on the CPU {its}", ours=list(result.shape), its=list(right.shape))
+            reason = say("shape {ours}, but {its} on the CPU", ours=list(result.shape), its=list(right.shape))
             return ResultVerdict(Status.FAIL, reason, shape=result.shape, dtype=dtype)
         ours = result.fetched.tensor
         if ours.layout is not torch.strided:
@@ -227,7 +227,7 @@ class Judge:
         number = numbers[0]
         operator, dtype = call.operator, call.results[number].dtype
         if right.numel() == 0:
-            return ResultVerdict(Status.PASS, say("it has no elements"))
+            return ResultVerdict(Status.PASS, say("the result has no elements"))
         right = (
             right.to(torch.complex128 if session.wide is torch.float64 else torch.complex64)
             if (ours.is_complex() and not right.is_complex())

@@ -169,7 +169,7 @@ class CompareMode(WholeMode):
                 policy = self._higher_order[func] = self._owner.policy(func)
             signature = None if policy.skip_reason else self._owner.sampler.chosen(policy.signatures, ())
             if signature is not None:
-                reason = say("operators called by a higher-order operator are not visible here")
+                reason = say("the operators that this higher-order operator calls are not visible")
                 self._owner.untested(policy, signature, self._owner.attribution.where(policy.operator), reason)
         return out
 

@@ -44,18 +44,20 @@ def judge(call: ComparedCall) -> ResultVerdict:
     base = tolerances.plain(call.operator.base)
     check = _CHECKS.get(base)
     if check is None:
-        raise Untestable(say("it draws random numbers of unknown distribution"))
+        raise Untestable(say("the operator draws random numbers of unknown distribution"))
     results = [result.fetched.tensor for result in call.results]
     first = call.results[0] if call.results else None
     if first is None:
-        raise Untestable(say("it has no result that is a tensor"))
+        raise Untestable(say("the operator returns no tensor"))
     if not results[0].numel():
-        return ResultVerdict(Status.PASS, say("it has no elements"), ErrorMeasures(), first.shape, name_of(first.dtype))
+        return ResultVerdict(
+            Status.PASS, say("the result has no elements"), ErrorMeasures(), first.shape, name_of(first.dtype)
+        )
     args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
     wrong = check(call, results, args, kwargs)
     measures = ErrorMeasures(elements=results[0].numel())
     status = Status.PASS if wrong is None else Status.FAIL
-    reason = say("its distribution, as it draws random numbers") if wrong is None else wrong
+    reason = say("the operator draws random numbers: only their distribution was checked") if wrong is None else wrong
     return ResultVerdict(status, reason, measures, first.shape, name_of(first.dtype))
 
 
@@ -77,7 +79,7 @@ def _dropout(
     given: Tensor = args[0]
     chance = _number(call, args, kwargs, "p", 0.5)
     if _value(call, args, kwargs, "train") is False:
-        return None if torch.equal(results[0], given) else say("it changes values although it is not in training mode")
+        return None if torch.equal(results[0], given) else say("the dropout changes values outside training mode")
     out = results[0]
     mask = results[1] if len(results) > 1 else None
     kept = mask.bool() if mask is not None else out != 0
@@ -110,7 +112,7 @@ def _bernoulli(
         deviation = float((chance * (1 - chance)).sum().sqrt())
         off = abs(float(out.double().sum()) - float(chance.expand(out.shape).sum()))
         if off > _DEVIATIONS * deviation * max(1.0, math.sqrt(out.numel() / max(1, chance.numel()))) + 1:
-            return say("keeps {found}; {right} are expected", found=int(out.sum()), right=int(chance.sum()))
+            return say("{found} ones were drawn; {right} are expected", found=int(out.sum()), right=int(chance.sum()))
         return None
     _enough(out.numel())
     return _share(out.bool(), float(chance))
@@ -268,7 +270,7 @@ def _chosen(call: ComparedCall, results: list[Tensor], args: tuple[Any, ...], kw
 
 
 def _only_range() -> Message:
-    return say("it draws random numbers, and only finiteness and range were checked")
+    return say("the operator draws random numbers: only finiteness and range were checked")
 
 
 def _enough(count: int) -> None:
@@ -280,8 +282,8 @@ def _enough(count: int) -> None:
     if count < _FEW:
         raise Untestable(
             say_plural(
-                "{reason}: {count} element is too little for more",
-                "{reason}: {count} elements are too few for more",
+                "{reason}; {count} element is too few for more",
+                "{reason}; {count} elements are too few for more",
                 reason=_only_range(),
                 count=count,
             )
@@ -315,10 +317,10 @@ def _even(shares: Tensor, dtype: torch.dtype, slack: float = 0.0) -> Message | N
     slack += 2 * unit(dtype)
     mean, variance = float(shares.mean()), float(shares.var())
     if abs(mean - 0.5) > _DEVIATIONS / math.sqrt(12 * count) + slack:
-        return say("their mean quantile is {found}; 0.5 is expected", found=short(mean))
+        return say("the mean quantile of the values is {found}; 0.5 is expected", found=short(mean))
     if abs(variance * 12 - 1) > _DEVIATIONS * math.sqrt(0.8 / count) + 1 / count + 12 * slack:
         return say(
-            "their spread is {found} times the expected one",
+            "the spread of the values is {found} times the expected spread",
             found=short(math.sqrt(variance * 12)),
         )
     return None
@@ -345,7 +347,7 @@ def _moments(
     least, most = float(values.min()), float(values.max())
     if least < low - unit(out.dtype) * abs(low) - 0.0 or most > high + unit(out.dtype) * 2 * abs(high):
         return say(
-            "values from {least} to {most} outside of {low} to {high}", least=least, most=most, low=low, high=high
+            "values from {least} to {most}, outside of {low} to {high}", least=least, most=most, low=low, high=high
         )
     if deviation == 0:
         return None

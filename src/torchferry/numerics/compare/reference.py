@@ -73,7 +73,7 @@ def kept() -> Iterator[None]:
             moved |= not _same(numpy.get_state(), before[2])
             numpy.set_state(before[2])
     if moved:
-        raise Untestable(say("it draws random numbers without declaring it"))
+        raise Untestable(say("the operator draws random numbers without declaring it"))
 
 
 def _same(state: Any, other: Any) -> bool:
@@ -136,7 +136,7 @@ class CpuReference:
     def _run(self, widen: Callable[[torch.dtype], torch.dtype], wide: torch.dtype | None) -> list[Tensor]:
         operator = self._operator
         if tolerances.is_opaque(operator):
-            raise Untestable(say("it keeps a workspace in a form that only the device's own kernel reads"))
+            raise Untestable(say("its workspace has a format that only the device's own kernel can read"))
         args, kwargs = self.arguments(widen, fresh=bool(operator.written))
         if wide is not None:
             args, kwargs = tolerances.widened(operator, args, kwargs)
@@ -147,7 +147,9 @@ class CpuReference:
             raise
         except Exception as error:
             first = str(error).strip().partition("\n")[0][:200]
-            raise Untestable(say("the CPU cannot run it: {error}", error=first or type(error).__name__)) from None
+            raise Untestable(
+                say("the CPU cannot run this operator: {error}", error=first or type(error).__name__)
+            ) from None
         return list(operator.results(args, kwargs, out))
 
     def arguments(

@@ -130,7 +130,7 @@ class Sampler:
     def signature(self, first: bool) -> CallSignature:
         """Return a new kind of call, to be compared at once or when its turn comes."""
         signature = CallSignature(0 if first else -1)
-        if not first:
+        if not first and not self.every:
             self.left_to_budget += 1
         if not self.every:
             if first:

@@ -436,7 +436,7 @@ def check(tensor: Tensor) -> None:
 def too_large(size: int, limit: int) -> Message:
     """Return why a call of this size is not compared."""
     return say(
-        "its tensors take {size} MB, and at most {limit} MB are copied; allow more with memory_limit",
+        "its tensors take {size} MB, but at most {limit} MB are copied; raise memory_limit (--memory-limit)",
         size=round(size / 2**20),
         limit=round(limit / 2**20),
     )

@@ -383,7 +383,7 @@ class CompareWithCPU:
         except (TorchferryError, OSError, RuntimeError, MemoryError) as error:  # the device may be broken by now
             return say("the call could not be written: {error}", error=error)
         self.written.append(path)
-        return say("its call was written to {path}", path=path)
+        return say("the call was written to {path}", path=path)
 
     # --- what was found ---
 

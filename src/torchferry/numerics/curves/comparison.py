@@ -243,8 +243,8 @@ def compare(
     ]
     notes += [
         say_plural(
-            "{path}: {count} more place was left out",
-            "{path}: {count} more places were left out",
+            "{path}: {count} more remark on this log is not listed",
+            "{path}: {count} more remarks on this log are not listed",
             path=log.path,
             count=log.more_troubles,
         )
@@ -289,7 +289,8 @@ def _compared(
     measures = measure(keys, paired.reference[start:], paired.target[start:], _tolerance(rule, terms.rtol))
     if not measures.count and not measures.broken_count:
         raise UsageError(
-            say("the reference has no finite value of `{metric}` at the judged steps", metric=choice.title)
+            say("the reference has no finite value of `{metric}` at the judged steps", metric=choice.title),
+            say("judge other steps with --from-step or --last, or name another metric with --metric"),
         )
     spread = None
     if len(reference_curves) > 1:

@@ -96,21 +96,25 @@ def _of_one_rank(ranks: dict[int | None, Points], rank: int | None) -> tuple[Poi
     numbered = sorted(rank_list for rank_list in ranks if rank_list is not None)
     if not numbered:
         if rank is not None:
-            raise UsageError(say("no line says which rank wrote it, so rank {rank} cannot be chosen", rank=rank))
+            raise UsageError(
+                say("no line of the log names its rank, so rank {rank} cannot be chosen", rank=rank),
+                say("leave out --rank, or give the rank with --pattern '...(?P<rank>\\d+)...'"),
+            )
         return ranks[None], []
     chosen = numbered[0] if rank is None else rank
     if chosen not in ranks:
         rank_list = ", ".join(map(str, numbered))
         raise UsageError(
-            say("rank {rank} wrote nothing of this metric; ranks in the log: {known}", rank=chosen, known=rank_list)
+            say("rank {rank} has no value of this metric in the log", rank=chosen),
+            say("choose another one with --rank; ranks in the log: {known}", known=rank_list),
         )
     if len(ranks) == 1:
         return ranks[chosen], []
     others = len(ranks) - 1
     return ranks[chosen], [
         say_plural(
-            "rank {rank} counts; {count} other wrote this metric too",
-            "rank {rank} counts; {count} others wrote this metric too",
+            "only rank {rank} is used (see --rank); {count} other wrote this metric too",
+            "only rank {rank} is used (see --rank); {count} others wrote this metric too",
             rank=chosen,
             count=others,
         )
@@ -126,8 +130,8 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
         return in_order, KeyKind.ORDER, []
     if max(with_step, with_epoch) < count:
         message = say_plural(
-            "only {some} of {count} value has a step; all are taken in order",
-            "only {some} of {count} values have a step; all are taken in order",
+            "only {some} of {count} value has a step, so all are compared in their order",
+            "only {some} of {count} values have a step, so all are compared in their order",
             some=max(with_step, with_epoch),
             count=count,
         )
@@ -146,8 +150,8 @@ def _keys(points: Points, habits: Habits) -> tuple[list[Key], str, list[Message]
         KeyKind.BOTH,
         [
             say_plural(
-                "the step starts again {count} time, taken as epochs",
-                "the step starts again {count} times, taken as epochs",
+                "the step starts again {count} time; each start counts as an epoch (see --restarts)",
+                "the step starts again {count} times; each start counts as an epoch (see --restarts)",
                 count=passes,
             )
         ],
@@ -205,8 +209,8 @@ def _settled(points: Points, keys: list[Key], form: str, habits: Habits, notes: 
     if restarts:
         notes.append(
             say_plural(
-                "the step goes back {count} time; the later values count and {replaced} were replaced",
-                "the step goes back {count} times; the later values count and {replaced} were replaced",
+                "the step goes back {count} time; later values replace {replaced} earlier ones (see --restarts)",
+                "the step goes back {count} times; later values replace {replaced} earlier ones (see --restarts)",
                 count=restarts,
                 replaced=replaced,
             )
@@ -214,8 +218,8 @@ def _settled(points: Points, keys: list[Key], form: str, habits: Habits, notes: 
     if repeated:
         notes.append(
             say_plural(
-                "{count} value repeats a step; {which} counts",
-                "{count} values repeat a step; {which} counts",
+                "{count} value repeats a step; {which} is used (see --repeated)",
+                "{count} values repeat a step; {which} is used (see --repeated)",
                 count=repeated,
                 which=_WHICH[habits.repeated],
             )
@@ -310,7 +314,7 @@ def pair(references: Sequence[Curve], targets: Sequence[Curve], alignment: str) 
     same = len(forms) == 1 and KeyKind.ORDER not in forms
     if alignment == "step" and not same:
         raise UsageError(
-            say("the curves have no steps in common form: {forms}", forms=", ".join(sorted(forms))),
+            say("--align step cannot be used: the logs count by {forms}", forms=", ".join(sorted(forms))),
             say("give the step with --pattern '...(?P<step>\\d+)...', or compare in order with --align order"),
         )
     if alignment == "order" or not same:

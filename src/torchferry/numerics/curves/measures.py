@@ -50,7 +50,9 @@ def parse(text: str) -> Smoothing:
         return Smoothing("ema", number)
     if kind == "window" and number >= 1 and number == int(number):
         return Smoothing("window", number)
-    raise UsageError(say("`{text}` is not a smoothing", text=text), say("write none, ema:0.9 or window:20"))
+    raise UsageError(
+        say("--smooth: `{text}` is not a way of smoothing", text=text), say("write none, ema:0.9 or window:20")
+    )
 
 
 def _ema(values: Sequence[float], weight: float) -> tuple[float, ...]:

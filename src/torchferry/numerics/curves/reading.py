@@ -156,6 +156,11 @@ def _files(path: Path) -> list[Path]:
     files = [path / name for name in _KNOWN_FILES if (path / name).is_file()]
     if len(files) == 1:
         return files
+    if files:
+        raise UsageError(
+            say("{path} contains several logs: {names}", path=path, names=", ".join(file.name for file in files)),
+            say("name the log itself"),
+        )
     raise UsageError(
         say(
             "{path} is a folder without an event file and without {names}",
@@ -247,13 +252,15 @@ class EventReader:
                 for record in _records(file):
                     work.reach(file.tell())
                     if record is None:
-                        yield Trouble(say("the event file stops in the middle of a record"))
+                        yield Trouble(
+                            say("the event file ends in the middle of a record; the values before it were read")
+                        )
                         return
                     yield from _scalars(record)
         except OSError as error:
             raise unreadable(path, error) from None
         except (ValueError, IndexError, struct.error):
-            yield Trouble(say("the event file is damaged; what follows the damage was left out"))
+            yield Trouble(say("the event file is damaged; the values after the damage were not read"))
 
 
 def _records(file: IO[bytes]) -> Iterator[bytes | None]:

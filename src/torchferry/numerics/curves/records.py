@@ -287,7 +287,7 @@ class DocumentReader:
         if records is None:
             raise TorchferryError(
                 say("{path} contains no training records", path=path),
-                say("a `log_history`, a list of objects, or lists of equal length under names are read"),
+                say("it must have a `log_history`, be a list of objects, or have named lists of equal length"),
             )
         for record in records:
             yield from samples_of(record)

@@ -273,7 +273,9 @@ class PatternReader:
                     number = groups.get("value", match[1] if pattern.groups else match[0])
                     value = _float(number)
                     if value is None:
-                        yield Trouble(say("`{text}` is not a number; the place was left out", text=str(number)[:40]))
+                        yield Trouble(
+                            say("`{text}` is not a number; this match of --pattern was not used", text=str(number)[:40])
+                        )
                         continue
                     time = time or when(line.text)
                     yield Sample(

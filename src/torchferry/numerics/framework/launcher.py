@@ -12,6 +12,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +23,7 @@ from typing import Any, Protocol
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.coded_errors import ProgramError
 from torchferry.core.command import run as run_command
-from torchferry.core.errors import UsageError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.shape import checked
@@ -166,9 +167,18 @@ def require_examined(outcome: Outcome) -> None:
         raise ProgramError(outcome.code, early)
     raise ProgramError(
         exitcodes.ERROR,
-        say("NOTHING WAS EXAMINED: the tool began in no process of the command"),
+        say("NOTHING WAS EXAMINED: no process of the command loaded torch under torchferry"),
         say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
     )
+
+
+def last_words(trace: str) -> str:
+    """Return the last line of a trace; of an error that torchferry words itself, the words alone."""
+    last = trace.strip().rpartition("\n")[2]
+    return _OWN_ERROR.sub("", last)
+
+
+_OWN_ERROR = re.compile(r"^torchferry\.[\w.]+Error: ")
 
 
 class ProcessTool(Protocol):
@@ -233,7 +243,8 @@ def autoload() -> None:
         _note(begun, {"rank": rank(), "process": os.getpid()})
         tool = _begin(settings.tool, settings.options, folder)
     except BaseException as error:
-        print_notice(f"torchferry: the examination did not begin: {error!r}")
+        why = error if isinstance(error, TorchferryError) else repr(error)
+        print_notice(f"torchferry: {say('the examination did not begin: {error}', error=why)}")
         _leave(folder, {"error": traceback.format_exc()})
         return
     process = os.getpid()

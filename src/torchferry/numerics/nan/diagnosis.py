@@ -194,7 +194,10 @@ class Examiner:
                     )
                 elif again is not None:
                     diagnosis.notes.append(
-                        say("{module} gave a result that is not finite; the call was not found", module=path)
+                        say(
+                            "{module} gave a result that is not finite; the call that caused it was not found",
+                            module=path,
+                        )
                     )
 
     def _loss(
@@ -228,7 +231,7 @@ class Examiner:
                 diagnosis.made.append(OperatorCall(call.operator.overload, call.args, call.kwargs))
                 return
         if not diagnosis.notes and any(worst(loss) != FINITE for ones, _ in losses for loss in ones):
-            diagnosis.notes.append(say("the loss is not finite; the call that caused it was not seen"))
+            diagnosis.notes.append(say("the loss is not finite; the call that caused it was not found"))
 
     def _loss_backward(
         self,
@@ -262,7 +265,7 @@ class Examiner:
                     [pair for pair, _ in pairs], list(begun.values()), [pair for _, pair in pairs], allow_unused=True
                 )
         except (RuntimeError, LookupError, NotImplementedError) as error:
-            diagnosis.notes.append(say("the loss could not be run again: {error}", error=error))
+            diagnosis.notes.append(say("the loss could not be computed again: {error}", error=error))
         if not diagnosis.origins:
             diagnosis.notes.append(say("the gradient of the loss was already not finite when it reached the model"))
 
@@ -287,7 +290,7 @@ class Examiner:
         if root.written:
             diagnosis.notes.append(
                 say(
-                    "the inputs of {module} were written to since: it runs again on their current values",
+                    "the inputs of {module} were changed after the call: it runs again on the changed values",
                     module=path,
                 )
             )
@@ -377,7 +380,7 @@ def dump_first_call(folder: Path, diagnosis: StepDiagnosis, step: int) -> Path:
     from torchferry.numerics.callfile.writing import LIMIT, write
 
     if not diagnosis.made:
-        raise TorchferryError(say("no module was found that can run alone"))
+        raise TorchferryError(say("no call was found that can run by itself"))
     origin, call = diagnosis.origins[0], diagnosis.made[0]
     if is_higher_order(call.overload):
         raise TorchferryError(say("{name} calls other operators, which were not seen", name=origin.operator))

@@ -441,7 +441,7 @@ class NanInfTracker:
             diagnosis = self._examined(lambda: self._examiner.examine_overflow(self._memory.roots, self._steps.scale()))
             if diagnosis.origins:
                 diagnosis.notes.append(
-                    say("the gradient scaler skipped this step; without its scale it is not finite either")
+                    say("the gradient scaler skipped this step, but gradients are not finite without its scale either")
                 )
                 self._bad_step(optimizer, [], diagnosis)
                 return
@@ -511,7 +511,7 @@ class NanInfTracker:
         if self._when_found is not None:
             self._when_found(self.document())
             if not early:
-                notice = say("step {step} was not finite; where it came from follows at the end", step=self._number)
+                notice = say("step {step} was not finite; the report follows when the program ends", step=self._number)
                 self._log.say(f"[WARNING] {notice}")
         elif not early:
             self._log.say("\n".join(told(finding, diagnosis.notes)))
@@ -524,10 +524,10 @@ class NanInfTracker:
             diagnosis.origins = seen
             if diagnosis.ran:
                 diagnosis.notes.append(
-                    say("it did not happen again when the step ran again, so its inputs are not known")
+                    say("this did not happen again when the step ran again, so the inputs of the call are not known")
                 )
         if not diagnosis.origins and not diagnosis.notes and self._mode is None:
-            diagnosis.notes.append(say("no module ran that could run again; `--level operator` checks every result"))
+            diagnosis.notes.append(say("no module of this step can run again; `--level operator` checks every result"))
         return {
             "step": self._number,
             "origins": [origin.document() for origin in diagnosis.origins[:8]],

@@ -351,7 +351,7 @@ class Recorder:
         """The recording has a fault of its own: what it was at is left out, and the rest goes on."""
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not self._failures:
-            what = say("a part of the run cannot be recorded; the rest is: {error}", error=text)
+            what = say("a part of the run cannot be recorded; the rest is recorded: {error}", error=text)
             print_notice(f"torchferry: {what}")
         self._failures[text] = self._failures.get(text, 0) + 1
         if sum(self._failures.values()) >= _PATIENCE and self._store is not None:

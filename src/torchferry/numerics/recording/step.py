@@ -204,7 +204,7 @@ def require() -> Any:
         return importlib.import_module("pyarrow")
     except ImportError as error:
         raise UsageError(
-            say("tables are written with pyarrow: {error}", error=error), say("`pip install pyarrow`")
+            say("pyarrow is needed to write tables: {error}", error=error), say("`pip install pyarrow`")
         ) from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.framework.launcher import Outcome, last_words
 
 
 class Described(NamedTuple):
@@ -117,7 +117,7 @@ def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
     """Yield the summary for people."""
     yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
     for name in document["broken"]:
-        yield say("{process} ended without a report", process=name).render(lang)
+        yield say("{process} ended without a report: it was killed or crashed", process=name).render(lang)
     for rank in document["ranks"]:
         yield from _rank(rank, lang)
     worst = _worst(document)
@@ -130,6 +130,8 @@ def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
 
 def _why_nothing(document: dict[str, Any]) -> Message:
     ranks = [rank for rank in document["ranks"] if "error" not in rank]
+    if not ranks and (document["ranks"] or document["broken"]):
+        return say("no process was examined to its end, for the reasons above")
     if not ranks:
         return say("no process called an operator in the requested steps")
     if any(rank["counts"]["untested"] for rank in ranks):
@@ -148,8 +150,9 @@ def _why_nothing(document: dict[str, Any]) -> Message:
 def _rank(rank: dict[str, Any], lang: str) -> Iterator[str]:
     who = {"rank": rank["rank"], "process": rank["process"]}
     if "error" in rank:
-        yield say("rank {rank} (process {process}): the examination stopped", **who).render(lang)
-        yield str(rank["error"]).strip().rpartition("\n")[2]
+        yield say(
+            "rank {rank} (process {process}): the examination failed: {error}", **who, error=last_words(rank["error"])
+        ).render(lang)
         return
     counts = ", ".join(f"{rank['counts'][name]} {name}" for name in STATUSES)
     yield say_plural(
@@ -187,9 +190,10 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
             "{count} further calls were not in the sample; --every compares all",
             count=rank["not_sampled"],
         )
+    if rank["not_sampled"] and rank["again_within"]:
         yield say_plural(
-            "each kind of call was compared again within {count} step, and each of its places within {more}",
-            "each kind of call was compared again within {count} steps, and each of its places within {more}",
+            "each kind in the sample was compared at least every {count} step, and each of its places every {more}",
+            "each kind in the sample was compared at least every {count} steps, and each of its places every {more}",
             count=rank["again_within"],
             more=rank["places_within"],
         )
@@ -206,18 +210,18 @@ def _remarks(rank: dict[str, Any]) -> Iterator[Message]:
         yield say("no operator with the name {names} was called", names=", ".join(rank["unmet"]))
     if rank["in_other_threads"]:
         yield say_plural(
-            "{count} forward pass ran in threads of the program, where nothing is compared",
-            "{count} forward passes ran in threads of the program, where nothing is compared",
+            "{count} forward pass ran in another thread, where nothing is compared",
+            "{count} forward passes ran in other threads, where nothing is compared",
             count=rank["in_other_threads"],
         )
     if rank["left_to_budget"]:
         yield say_plural(
-            "{count} kind of call came after the 64th of its operator and was left to the budget",
-            "{count} kinds of call came after the 64th of their operator and were left to the budget",
+            "{count} kind of call was compared only as --budget allowed: its operator has more than 64 kinds",
+            "{count} kinds of call were compared only as --budget allowed: their operators have more than 64 kinds",
             count=rank["left_to_budget"],
         )
     if rank["compiled"]:
-        yield say("the program compiles: under the comparison its compiled parts ran one operator at a time")
+        yield say("the program uses torch.compile: its compiled regions ran operator by operator during the comparison")
     reasons: dict[tuple[str, str], int] = {}
     for row in rank["operators"]:
         if row["status"] == "untested":

@@ -80,14 +80,14 @@ def verdict(compared: Compared, lang: str) -> str:
     ]
     template = (
         say(
-            "{metric}: met by rule {rule}: {needs}",
+            "{metric}: meets rule {rule}: {needs}",
             metric=safe(compared.choice.title),
             rule=compared.verdict.rule.name,
             needs="; ".join(needs),
         )
         if compared.verdict.met
         else say(
-            "{metric}: not met by rule {rule}: {needs}",
+            "{metric}: does not meet rule {rule}: {needs}",
             metric=safe(compared.choice.title),
             rule=compared.verdict.rule.name,
             needs="; ".join(needs),

@@ -103,7 +103,10 @@ def _logarithm(compared: Compared) -> Callable[[float], float]:
     for run in (*compared.pairing.references, *compared.pairing.targets):
         if any(value <= 0 for value in run if math.isfinite(value)):
             raise UsageError(
-                say("`{metric}` is not above 0 everywhere", metric=compared.choice.title),
+                say(
+                    "`{metric}` has values of 0 or below, which a logarithmic scale cannot show",
+                    metric=compared.choice.title,
+                ),
                 say("plot it without --log-scale"),
             )
     return math.log10

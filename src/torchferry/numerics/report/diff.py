@@ -153,12 +153,11 @@ def _headline(result: RunComparison) -> Message:
         return say("DIFFERENT")
     if not covered.complete:
         return say(
-            "NOT COMPARED TO THE END: {results} of {steps} compared, none beyond the standard; "
-            "the first run made {made}",
+            "NOT COMPARED TO THE END: {results} of {steps} compared, none exceeds its limit; the first run made {made}",
             **counts,
         )
     return say(
-        "SAME: {results} of {steps} compared, none beyond the standard; the first run made {made}",
+        "SAME: {results} of {steps} compared, none exceeds its limit; the first run made {made}",
         **counts,
     )
 
@@ -178,7 +177,7 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
     place = f"{first.module or say('outside of modules').render(lang)} ({first.phase})"
     what = f"{place} {first.operator}".rstrip()
     head = (
-        say("Errors grew up to {what}, step {step}", what=what, step=first.step)
+        say("Errors grew gradually and first exceeded the limit at {what}, step {step}", what=what, step=first.step)
         if first.gradual
         else say("First numerical difference at {what}, step {step}", what=what, step=first.step)
     )
@@ -200,8 +199,8 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
     if first.exact is not None:
         exact = first.exact
         yield "      " + say_plural(
-            "{differing} of {count} element differs, the most at {at}: {a} | {b}; cosine {cosine}",
-            "{differing} of {count} elements differ, the most at {at}: {a} | {b}; cosine {cosine}",
+            "{differing} of {count} element differs, the largest difference is at {at}: {a} | {b}; cosine {cosine}",
+            "{differing} of {count} elements differ, the largest difference is at {at}: {a} | {b}; cosine {cosine}",
             differing=exact.differing,
             count=exact.of,
             at=list(exact.at),

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchferry.core.messages import Message, say, say_in, say_plural
-from torchferry.numerics.framework.launcher import Outcome
+from torchferry.numerics.framework.launcher import Outcome, last_words
 
 _PHASES = {
     "forward": say_in("phase of a step", "forward"),
@@ -43,18 +43,24 @@ def told(finding: dict[str, Any], notes: Sequence[Message | str] = (), lang: str
             lines.append(
                 "  "
                 + say_plural(
-                    "{count} more call produced NaN or infinity from good inputs:",
-                    "{count} more calls produced NaN or infinity from good inputs:",
+                    "{count} more call produced NaN or infinity that its inputs do not have:",
+                    "{count} more calls produced NaN or infinity that their inputs do not have:",
                     count=len(origins) - 1,
                 ).render(lang)
             )
             lines += [f"    {origin['operator']} ({origin['kind']}), {place(origin, lang)}" for origin in origins[1:]]
     else:
-        lines.append("[WARNING] " + say("step {step} was not finite; the call was not found", step=step).render(lang))
+        lines.append(
+            "[WARNING] "
+            + say("step {step} was not finite; the call that caused it was not found", step=step).render(lang)
+        )
     lines += ["  " + (note.render(lang) if isinstance(note, Message) else note) for note in (notes or finding["notes"])]
     if "dump" in finding:
         lines.append(
-            "  " + say("the call was written to {path}; `torchferry replay` runs it", path=finding["dump"]).render(lang)
+            "  "
+            + say(
+                "the call was written to {path}; to run it again: torchferry replay {path}", path=finding["dump"]
+            ).render(lang)
         )
     return lines
 
@@ -162,14 +168,15 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
                 )
             )
         if rank.get("error") and not rank.get("failures"):
-            error = rank["error"].strip().rpartition("\n")[2]
-            shown.append(say("rank {rank}: the examination failed: {error}", rank=rank["rank"], error=error))
+            shown.append(
+                say("rank {rank}: the examination failed: {error}", rank=rank["rank"], error=last_words(rank["error"]))
+            )
     shown_lines = {str(line).strip() for line in shown}
     shown += [
         text for rank in result["ranks"] for text in dict.fromkeys(rank.get("left_out", [])) if text not in shown_lines
     ]
     shown += [
-        say("{process} ended without a report: killed, or it crashed", process=unfinished_rank)
+        say("{process} ended without a report: it was killed or crashed", process=unfinished_rank)
         for unfinished_rank in result["unfinished"]
     ]
     return [line.render(lang) if isinstance(line, Message) else line for line in shown]
@@ -236,8 +243,8 @@ def _unlooked(ranks: Sequence[dict[str, Any]]) -> Iterator[Message]:
         )
     if captured:
         yield say_plural(
-            "captured graph: not examined ({count} call went into it; its runs are not visible)",
-            "captured graph: not examined ({count} calls went into it; its runs are not visible)",
+            "not examined: {count} call in a captured graph, whose runs are not visible; disable the graph",
+            "not examined: {count} calls in a captured graph, whose runs are not visible; disable the graph",
             count=captured,
         )
 

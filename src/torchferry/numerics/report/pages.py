@@ -216,7 +216,9 @@ def compare_page(document: dict[str, Any], lang: str) -> str:
             paragraphs(
                 [
                     say_plural(
-                        "{count} more row: write CSV for all", "{count} more rows: write CSV for all", count=cut
+                        "{count} more row is not shown; `-f csv` writes all",
+                        "{count} more rows are not shown; `-f csv` writes all",
+                        count=cut,
                     ).render(lang)
                 ]
             )
@@ -265,7 +267,7 @@ def nan_page(result: dict[str, Any], lang: str) -> str:
             say_in("column", "line"),
         )
         body += [
-            heading(say("calls that produced NaN or infinity from good inputs").render(lang)),
+            heading(say("calls that produced NaN or infinity that their inputs do not have").render(lang)),
             table(
                 [head.render(lang) for head in heads],
                 [
@@ -327,7 +329,7 @@ def diff_page(document: dict[str, Any], lines: list[str], lang: str) -> str:
             say_in("column", "advice").render(lang),
         ]
         body += [
-            heading(say("differences before any numerical one").render(lang)),
+            heading(say("differences outside the operators").render(lang)),
             table(head, [[str(cause.get(key, "")) for key in keys] for cause in document["causes"]]),
         ]
     marks = [

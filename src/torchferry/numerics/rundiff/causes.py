@@ -106,7 +106,7 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
                 "random state",
                 POSSIBLE,
                 say("the state of a random generator differs at the first step"),
-                say("seed after the model is built; something drew numbers before, on one side"),
+                say("set the seed after the model is built: one side drew random numbers before"),
             )
         return (
             "seed",
@@ -152,11 +152,11 @@ def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Messag
         return (
             "environment",
             grade,
-            say("a variable of the environment differs"),
+            say("an environment variable differs"),
             say("set it to the same value on both sides"),
         )
     if group == "device":
-        return "device", NOTE, say("the device differs"), say("this difference is intended")
+        return "device", NOTE, say("the device differs"), say("expected if you compare two devices")
     return "version", NOTE, say("a version differs"), say("compare with the same versions where you can")
 
 
@@ -295,7 +295,7 @@ def _of_data(
             where,
             _entries(a),
             _entries(b),
-            say("compare files, tokenizer, augmentation and their seeds; feed both from one saved batch"),
+            say("compare files, tokenizer, augmentation and their seeds; feed both runs from one saved batch"),
             CERTAIN,
             say("the runs received different data"),
         )
@@ -381,7 +381,7 @@ def _missing(step: int, name: str, draw_a: Draw | None, draw_b: Draw | None) -> 
         f"step {step}, {name}",
         draw_a.operator if draw_a else "-",
         draw_b.operator if draw_b else "-",
-        say("a dropout of probability 0, or eval(), draws nothing; a fused kernel may draw inside"),
+        say("compare dropout probabilities and train() or eval(): p=0 draws nothing; a fused kernel may draw inside"),
         POSSIBLE,
         say("one run drew random numbers where the other did not"),
     )
@@ -400,7 +400,7 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
             _rate(draw_b),
             say("use the same probability and the same mode, train() or eval(), on both sides"),
             CERTAIN,
-            say("a dropout keeps a different share"),
+            say("a dropout keeps a different share of its inputs"),
         )
     if _is_mask(draw_a):
         return Cause(
@@ -413,7 +413,7 @@ def _differing(step: int, name: str, draw_a: Draw, draw_b: Draw) -> Cause:
                 "on one kind of device, set the same seed before training"
             ),
             CERTAIN,
-            say("a dropout drew a different mask that keeps the same share"),
+            say("a dropout drew a different mask, which keeps the same share of its inputs"),
         )
     return Cause(
         "random numbers",

@@ -228,10 +228,12 @@ def _rank(
         if step.coarse or other.coarse:
             _once(
                 result,
-                say("step {step}: products on the device round their inputs, and so did the sketch", step=step.number),
+                say("step {step}: the device rounds inputs of products, so the record is less exact", step=step.number),
             )
         if step.dropped or other.dropped:
-            _once(result, say("step {step}: it has more rows than are recorded", step=step.number))
+            _once(
+                result, say("step {step}: it has too many results; the last ones were not recorded", step=step.number)
+            )
         aligned = align(rows_a, rows_b, rename)
         if not same_world:
             aligned = _only_states(rows_a, aligned)
@@ -423,7 +425,7 @@ def _explain(result: RunComparison, own: Losses) -> None:
                 f"step {step}",
                 f"{loss_a:.6g}",
                 f"{loss_b:.6g}",
-                say("no single operator caused the error: it grew step by step"),
+                say("no single operator exceeds its limit: the error grew step by step"),
                 CERTAIN,
                 say("the losses diverge"),
             )

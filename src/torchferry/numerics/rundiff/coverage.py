@@ -67,7 +67,7 @@ class Coverage:
             )
         if self.compared:
             self.gaps += [
-                say("no result of the phase {phase} has a partner in the second run", phase=phase)
+                say("no result of the phase {phase} has a counterpart in the second run", phase=phase)
                 for phase in _EXPECTED
                 if not self.phases.get(phase, True)
             ]
@@ -112,7 +112,7 @@ def remarks(a: Record, b: Record) -> Iterator[Message]:
     for record in (a, b):
         if any(rank.version == names.WITHOUT_CHECKSUMS for rank in record.ranks):
             yield say(
-                "{path} is a record of version {version}, which has no checksums: a changed byte may go unseen",
+                "{path} is a record of version {version}, which has no checksums: damage may not be detected",
                 path=record.folder,
                 version=names.WITHOUT_CHECKSUMS,
             )
@@ -129,7 +129,7 @@ def _why_short(rank: Rank) -> Iterator[Message]:
     if rank.cut:
         yield say("{path}: its last line is incomplete", path=rank.folder / names.STEPS)
     if rank.ended is None:
-        yield say("{path} has no end: its program was killed, or is still running", path=rank.folder)
+        yield say("{path} has no end mark: its program was killed, crashed or is still running", path=rank.folder)
     elif rank.ended:
         yield say("{path}: the recording ended before the run: {why}", path=rank.folder, why=rank.ended)
 

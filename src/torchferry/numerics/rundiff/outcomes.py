@@ -154,10 +154,10 @@ def causes_in_updates(
         "optimizer step",
         f"step {before.step}, {worst}" + (f" and {len(apart) - 1} more" if len(apart) > 1 else ""),
         "1",
-        say("steps differ by {value} of their length", value=f"{np.median(list(apart.values())):.3g}").render("en"),
+        say("updates differ by {value} of their length", value=f"{np.median(list(apart.values())):.3g}").render("en"),
         say("gradients were the same: look at the optimizer's settings, its state, and its fused kernel on the device"),
         CERTAIN,
-        say("the optimizer made different steps from the same gradients"),
+        say("the optimizer made different updates from the same gradients"),
     )
 
 

@@ -42,7 +42,7 @@ def inside(folder: Path, name: str) -> Path:
         TorchferryError: the name leads elsewhere.
     """
     if not _NAME.fullmatch(name) or ".." in name:
-        raise damaged(folder, say("it names a file `{name}`", name=name[:80]))
+        raise damaged(folder, say("it names an invalid file `{name}`", name=name[:80]))
     return folder / name
 
 
@@ -65,7 +65,7 @@ def opened(path: Path, limit: int) -> Iterator[tuple[BinaryIO, int]]:
     with os.fdopen(handle, "rb") as file:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise damaged(path, say("it is not a file"))
+            raise damaged(path, say("it is not a regular file"))
         if status.st_size > limit:
             raise _too_large(path, status.st_size, limit)
         try:
@@ -91,8 +91,8 @@ def _too_large(path: Path, size: int, limit: int) -> TorchferryError:
     return damaged(
         path,
         say_plural(
-            "it has {count} byte, where {limit} are the most",
-            "it has {count} bytes, where {limit} are the most",
+            "it has {count} byte; the limit is {limit}",
+            "it has {count} bytes; the limit is {limit}",
             count=size,
             limit=limit,
         ),
@@ -193,7 +193,7 @@ try:
     import numpy as np
 except ImportError as _error:  # the extra is not installed
     raise TorchferryError(
-        say("records are read with numpy: {error}", error=_error), say("`pip install 'torchferry[numerics]'`")
+        say("numpy is needed to read records: {error}", error=_error), say("`pip install 'torchferry[numerics]'`")
     ) from None
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -273,7 +273,7 @@ def load_one(path: Path, name: str, wanted: str | None) -> Array | None:
 
 
 def _changed() -> object:
-    return say("its checksum does not match")
+    return say("its checksum does not match its content")
 
 
 def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
@@ -282,7 +282,9 @@ def _header(path: Path, data: bytes, size: int, rest: int) -> tuple[dict[str, Te
         raise damaged(
             path,
             say_plural(
-                "its header of {count} byte does not fit", "its header of {count} bytes does not fit", count=size
+                "the length of its header is invalid: {count} byte",
+                "the length of its header is invalid: {count} bytes",
+                count=size,
             ),
         )
     header = parsed(path, data)

@@ -359,7 +359,7 @@ def _load(folder: Path, name: str, checksums: dict[str, str] | None) -> tuple[di
 
 def _noted(folder: Path, name: str, checksums: dict[str, str]) -> str:
     if name not in checksums:
-        raise damaged(folder / names.STEPS, say("it has no checksum of {name}", name=name))
+        raise damaged(folder / names.STEPS, say("it has no checksum for {name}", name=name))
     return checksums[name]
 
 
