@@ -145,7 +145,7 @@ def test_an_end_that_fails_or_says_nothing_breaks_a_link() -> None:
     link, well = Link("a", "b"), {"latency_ms": 1.0, "gigabytes": 2.0}
     assert answer_of(link, well, {**well, "latency_ms": 3.0}) == LinkAnswer(link, 3.0, 2.0)
     assert answer_of(link, well, {"error": "refused"}).error == "b: refused"
-    assert answer_of(link, None, well).error == "a: -"
+    assert answer_of(link, None, well).error == "a: no answer"
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     result = verify()
     slow_cards = [row for row in result["findings"] if row["kind"] == "card"]
     assert {"two card 0", "two card 1"} <= {row["name"] for row in slow_cards}, result
-    assert all("slow: a product takes" in row["message"] for row in slow_cards), slow_cards
+    assert all("slow: a matrix product takes" in row["message"] for row in slow_cards), slow_cards
     (cluster.folder / "slow").unlink()
     cluster.on("one", f"ip route add blackhole {cluster.address('two')}/32")
     result = verify()

@@ -53,7 +53,10 @@ def test_a_bundle_is_made_checked_and_planned_with(tmp_path: Path) -> None:
     assert '"$INSTALLER" -y -C torch-gcu' in text
     (tmp_path / "b" / "files" / "installer").write_text("#!/bin/bad", encoding="utf-8")
     status, text, _ = run(tmp_path, "bundle", "-t", "ptex", "-o", "b", "--check")
-    assert (status, text) == (1, "installer is not what the manifest says\n")
+    assert (status, text) == (
+        1,
+        "installer does not match the manifest\ncopy these files again, or make the bundle again\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,8 +65,8 @@ def test_a_bundle_is_made_checked_and_planned_with(tmp_path: Path) -> None:
         (("-t", "ptex@1.3.20"), 0, "ptex 1.3.20 belongs to torch==1.10.0: beside torch_gcu"),
         (("-t", "ptex", "--version", "2.1.0+torch1.11.0"), 0, "belongs to torch==1.11.0"),
         (("-t", "ptex", "--version", "2.1.0"), 0, "ptex 2.1.0 belongs to torch==1.11.0"),
-        (("-t", "ptex", "--version", "9.9"), 0, "UNKNOWN: no table says which torch belongs to ptex 9.9"),
-        (("-t", "ptex@1.3.20", "--version", "9.9"), 2, "two versions of the plugin: 9.9 and 1.3.20"),
+        (("-t", "ptex", "--version", "9.9"), 0, "unknown which torch belongs to ptex 9.9: it is in no table"),
+        (("-t", "ptex@1.3.20", "--version", "9.9"), 2, "two versions of the plugin were given: 9.9 and 1.3.20"),
         (("-t", "ptex", "--version", "new"), 2, "`new` in target `ptex@new` is not a version"),
         (("-t", "ptex", "--set", "contaner=x"), 2, "contaner"),
     ],
@@ -77,6 +80,13 @@ def test_the_version_of_the_plugin_travels_with_the_bundle(
     if status == 0:
         text = run(tmp_path, "plan", "-t", "ptex", "-b", "b")[1]
         assert "[verify] plugin-version" in text
+
+
+def test_a_run_without_a_file_says_how_to_make_a_bundle_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "hosts.ini").write_text("node1\n", encoding="utf-8")
+    status, _, errors = run(tmp_path, "run", "-t", "ptex", "-i", "hosts.ini")
+    assert status == 2
+    assert "torchferry deploy bundle -t ptex -o FOLDER --file installer=PATH" in errors
 
 
 def test_a_plan_names_the_hosts_of_an_inventory_and_who_sends_to_whom(tmp_path: Path) -> None:

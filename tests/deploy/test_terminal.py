@@ -66,7 +66,7 @@ def test_what_is_not_public_is_asked_for_until_an_answer_fits(tmp_path: Path) ->
     terminal.answer("")
     terminal.wait_for("image (")
     terminal.answer("x; rm -rf /")
-    terminal.wait_for("is no value of image")
+    terminal.wait_for("is not allowed for image")
     terminal.wait_for("image (")
     terminal.answer("registry.example/cann:8")
     status, output = terminal.end()
@@ -85,7 +85,7 @@ def test_without_a_terminal_the_question_is_an_error_that_names_it(tmp_path: Pat
         cwd=tmp_path,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "not public, so you have to say it: image" in done.stderr
+    assert "has not published these settings: image" in done.stderr
     assert "--set image=" in done.stderr
 
 

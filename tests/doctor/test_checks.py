@@ -70,3 +70,14 @@ def test_a_check_that_breaks_is_reported_and_the_others_go_on(tmp_path: Path) ->
     assert first.status.value == "unknown"
     assert "ValueError: no such line" in first.what.render("en")
     assert rest
+
+
+def test_a_container_with_some_nodes_was_not_started_without_the_cards(tmp_path: Path) -> None:
+    inside = [case for case in CASES if case.check == "node.present" and "this container" in case.wanted[-1][1]]
+    some = [case for case in CASES if case.check == "node.present" and case.wanted[-1][1] == "/dev/devmm_svm"]
+    for cases, said in ((inside, "without the cards"), (some, "without these device nodes")):
+        assert cases
+        for case in cases:
+            cause = results_of(case, tmp_path)[-1].cause
+            assert cause is not None
+            assert said in cause.render("en")

@@ -95,7 +95,7 @@ def test_checks_can_be_chosen_and_the_exit_code_follows() -> None:
     ("arguments", "said"),
     [
         (("--target", "nup"), "did you mean `npu`?"),
-        (("--dry-run",), "belong to --fix"),
+        (("--dry-run",), "work only with --fix"),
         (("--select", "nope"), "there is no check or family `nope`"),
         (("--select", "python.version"), "did you mean python.versions"),
         (("diff", "gone.json", "gone.json"), "not a snapshot"),
@@ -129,8 +129,14 @@ def test_snapshots_are_taken_and_compared(tmp_path: Path) -> None:
     done = torchferry("doctor", "diff", tmp_path / "a.json", tmp_path / "b.json")
     assert done.returncode == 1, done.stderr
     assert "environment.MUSA_VISIBLE_DEVICES\n  < \n  > 1\n" in done.stdout
-    assert "do not compare the clocks" in done.stdout
+    assert "cannot be used to compare the clocks" in done.stdout
     assert torchferry("doctor", "diff", tmp_path / "a.json", tmp_path / "a.json").returncode == 0
+
+
+def test_without_a_problem_nothing_needs_a_fix() -> None:
+    done = torchferry("doctor", "-t", "npu", "--select", "python.interpreter", "--fix", "--dry-run")
+    assert done.returncode == 0
+    assert "nothing needs a fix" in done.stderr
 
 
 def test_fixes_are_printed_and_a_dry_run_changes_nothing(tmp_path: Path) -> None:

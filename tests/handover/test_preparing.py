@@ -97,7 +97,7 @@ def refusal(*arguments: object) -> str:
 def test_the_start_script_passes_on_what_the_program_parses(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=PARSER)
     said = prepare(folder, tmp_path / "out")
-    assert "passed on as they are: train.py:16" in said
+    assert "passed on unchanged: train.py:16" in said
     assert not (folder / "ran").exists(), "nothing of the project is run"
     scripts = tmp_path / "out/PyTorch/contrib/NLP/Net/run_scripts"
 
@@ -150,7 +150,7 @@ def test_arguments_are_found_in_what_the_program_imports(tmp_path: Path) -> None
     [
         ("import hydra\n", "takes its settings with hydra"),
         ("import fire\n", "takes its settings with fire"),
-        ("import yaml\n", "has no arguments that can be read"),
+        ("import yaml\n", "no arguments were found in"),
     ],
 )
 def test_a_program_without_argparse_gets_what_it_is_given(tmp_path: Path, text: str, said: str) -> None:
@@ -172,7 +172,7 @@ def test_which_program_trains_is_asked_where_several_may(tmp_path: Path) -> None
     with pytest.raises(UsageError, match=r"train\.py, segment/train\.py"):
         choose_program(folder, project_files(folder))
     assert choose_program(folder, project_files(folder), "segment/train.py") == "segment/train.py"
-    with pytest.raises(UsageError, match="no Python file"):
+    with pytest.raises(UsageError, match="not a Python file"):
         choose_program(folder, project_files(folder), "../train.py")
     with pytest.raises(UsageError, match="no Python program"):
         choose_program(folder, project_files(tmp_path / "segment", ("*.py",)))
@@ -272,7 +272,7 @@ def test_what_is_changed_own_or_not_decodable(tmp_path: Path) -> None:
     (project_folder / "cookie.py").write_bytes("# coding: gbk\nx = '中文'\n".encode("gbk"))
     (project_folder / "run.sh").chmod(0o755)
     said = prepare(project_folder, tmp_path / "out", "--original", original, "--own", "digits/model.py")
-    assert "not decodable, so that no licence line was added: chinese.py" in said
+    assert "these files cannot be decoded, so no licence line was added: chinese.py" in said
     model = tmp_path / "out/PyTorch/contrib/NLP/Net"
     assert (model / "chinese.py").read_bytes() == (project_folder / "chinese.py").read_bytes()
     assert "# Adapted to tecorigin hardware" in (model / "cookie.py").read_text(encoding="gbk")
@@ -281,7 +281,7 @@ def test_what_is_changed_own_or_not_decodable(tmp_path: Path) -> None:
     assert (model / "digits/devices.py").read_bytes() == (project_folder / "digits/devices.py").read_bytes()
     assert os.stat(model / "run.sh").st_mode & 0o777 == 0o755
     checked = handover("check", tmp_path / "out", "--lang", "en").output
-    assert "chinese.py: the file cannot be decoded" in checked.replace(":1:", ":")
+    assert "chinese.py: the file was changed but cannot be decoded" in checked.replace(":1:", ":")
 
 
 def test_data_links_and_large_files_are_left_out_and_named(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
     arguments = (folder, "--for", "generic", "-o", out)
     (tmp_path / "target").mkdir()
     out.symlink_to(tmp_path / "target")
-    assert "it is no folder" in refusal(*arguments)
+    assert "it is not a folder" in refusal(*arguments)
     out.unlink()
     out.mkdir()
     assert handover(*arguments).exit_code == 0, "an empty folder is as good as none"
@@ -321,7 +321,7 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}.keys() == first.keys()
     readme = out / "p/README.md"
     readme.write_text("mine", encoding="utf-8")
-    assert "it was changed since: p/README.md" in refusal(*arguments)
+    assert "these files were changed since it was written: p/README.md" in refusal(*arguments)
     assert readme.read_text(encoding="utf-8") == "mine"
     readme.write_bytes(first[readme])
     (out / "p/more.txt").write_text("mine", encoding="utf-8")
@@ -341,12 +341,12 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--for", "nobodys"], "did you mean|known: "),
-        (["--for", "tecorigin-modelzoo"], "the model's domain is needed.*Classification"),
-        (["--for", "tecorigin-modelzoo", "--domain", "../.."], "is no domain"),
+        (["--for", "tecorigin-modelzoo"], "the model's domain is missing.*Classification"),
+        (["--for", "tecorigin-modelzoo", "--domain", "../.."], "is not a valid domain"),
         (["--for", "generic", "--model", "../up"], "cannot be the name"),
-        (["--for", "generic", "--set", "nothing"], "is not NAME=VALUE"),
-        (["--for", "generic", "--set", "nobody=x"], "is no value of the form's texts"),
-        (["--for", "generic", "--program", "none.py"], "is no Python file"),
+        (["--for", "generic", "--set", "nothing"], "takes NAME=VALUE"),
+        (["--for", "generic", "--set", "nobody=x"], "the form has no text of this name"),
+        (["--for", "generic", "--program", "none.py"], "is not a Python file"),
     ],
 )
 def test_wrong_use_is_refused_before_anything_is_written(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -363,8 +363,8 @@ def test_wrong_use_is_refused_before_anything_is_written(tmp_path: Path, argumen
         (b"{", "is damaged"),
         (b"\xff\xfe", "is damaged"),
         (b"[" * 100_000, "is damaged"),
-        (b"[]", "is no evidence"),
-        (b'{"kind": "torchferry accept", "schema": 9}', "is no evidence"),
+        (b"[]", "evidence that this version can read"),
+        (b'{"kind": "torchferry accept", "schema": 9}', "evidence that this version can read"),
         (b'{"kind": "torchferry accept", "schema": 1}', "is damaged"),
         (json.dumps({**EVIDENCE, "metrics": [{"name": "x"}]}).encode(), "is damaged"),
         (
@@ -383,14 +383,14 @@ def test_evidence_that_is_none_is_refused(tmp_path: Path, content: bytes, said: 
 def test_figures_of_a_rehearsal_are_none_of_the_card(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=TRAINS)
     said = prepare(folder, tmp_path / "out", "--evidence", evidence(tmp_path / "e", rehearsal=True))
-    assert "is it of this one?" in said, "the evidence is of another project"
+    assert "check that it is this one" in said, "the evidence is of another project"
     readme = (tmp_path / "out/PyTorch/contrib/NLP/Net/README.md").read_text(encoding="utf-8")
     assert "97.5 %" in readme, "the baseline was measured"
     assert "97.4" not in readme
     assert "TECO_AICARD_01" not in readme
     checked = handover("check", tmp_path / "out", "--lang", "en")
     assert checked.exit_code == 1
-    assert "of a rehearsal" in checked.output
+    assert "from a rehearsal" in checked.output
 
 
 def test_figures_without_a_good_run_on_the_card_are_none_of_it(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_evidence_of_another_accelerator_or_with_other_logs_is_refused(tmp_path:
     folder = project(tmp_path / "p", train=TRAINS)
     found = evidence(tmp_path / "e", target={**EVIDENCE["target"], "name": "npu"})
     said = refusal(folder, "--for", "tecorigin-modelzoo", "-o", tmp_path / "out", "--evidence", found)
-    assert "the evidence is of npu" in said
+    assert "the evidence is for npu" in said
     (tmp_path / "e" / "run.log").write_text("loss 0.1\n")
     listed = [{"path": "run.log", "sha256": hashlib.sha256(b"loss 9\n").hexdigest()}]
     with pytest.raises(TorchferryError, match="is not the file that the evidence lists"):
@@ -440,8 +440,8 @@ def test_a_hand_over_is_checked_in_a_clone_of_the_zoo_too(tmp_path: Path) -> Non
     assert "TZ607" in shown.output.partition("Kept:")[2], "the evidence may be named"
     other = evidence(tmp_path / "other", target={**EVIDENCE["target"], "name": "npu"})
     said = refusal("check", clone, "--for", "tecorigin-modelzoo", "--evidence", other)
-    assert "the evidence is of npu" in said
-    assert "no form is named" in refusal("check", clone)
+    assert "the evidence is for npu" in said
+    assert "no form was given" in refusal("check", clone)
     shutil.copytree(clone / "PyTorch/contrib/NLP/Net", clone / "PyTorch/contrib/Speech/Other")
     assert "has several models" in refusal("check", clone, "--for", "tecorigin-modelzoo")
     (clone / "handover.json").write_text('{"kind": "torchferry handover"}', encoding="utf-8")
@@ -470,7 +470,7 @@ def test_addresses_and_templates() -> None:
 def test_nothing_of_a_tree_becomes_code_of_a_script(tmp_path: Path) -> None:
     hostile = 'a"""\nopen("hacked", "w")\n"""'
     folder = project(tmp_path / "p", **{hostile: TRAINS})
-    assert "characters that are not written" in refusal(
+    assert "characters that a start script cannot contain" in refusal(
         folder, "--for", "tecorigin-modelzoo", "--domain", "NLP", "-o", tmp_path / "out"
     )
     (folder / f"{hostile}.py").unlink()
@@ -528,7 +528,7 @@ def test_names_that_are_no_text_go_through(tmp_path: Path) -> None:
 
 def test_a_commit_is_no_option_of_git(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", train=TRAINS)
-    assert "is no commit" in refusal(folder, "--for", "generic", "-o", tmp_path / "out", "--commit=--output=x")
+    assert "is not a commit" in refusal(folder, "--for", "generic", "-o", tmp_path / "out", "--commit=--output=x")
 
 
 def test_what_torchferry_wrote_is_no_program_of_the_project(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_no_file_with_a_secret_is_handed_over_and_no_secret_is_shown(tmp_path: P
     record = json.loads((out / NAME).read_text(encoding="utf-8"))
     assert sorted(record["left_out"]) == sorted(files)
     assert all(any(place.partition(":")[0] == name for place in record["reasons"]) for name in files)
-    assert "left out: t" in said or "which handover.json lists" in said
+    assert "left out: t" in said or "handover.json lists them" in said
     clone = made(tmp_path / "clone", files)
     found, included, shown = broken(clone, "--for", "generic")
     assert {path for path, _ in found} == set(files)
@@ -135,7 +135,7 @@ def test_only_tracked_files_of_a_checkout_go(tmp_path: Path) -> None:
     assert "ignored.txt" not in said
     said, out = prepared(folder, "--include", "notes.txt", "--include", "scratch/a/b.txt", "--include", "ignored.txt")
     assert {"X/notes.txt", "X/scratch/a/b.txt", "X/ignored.txt"} <= contents(out).keys()
-    assert "included, since you insist: X/notes.txt (git does not track it)" in said
+    assert "included because of --include: X/notes.txt (git does not track it)" in said
     assert broken(out)[:2] == ([], [])
 
 
@@ -185,7 +185,7 @@ def test_a_program_that_git_does_not_track_is_refused_with_the_reason(tmp_path: 
     git(folder, "add", ".")
     (folder / "train_npu.py").write_text(TRAIN)
     said, _ = prepared(folder, "--program", "train_npu.py")
-    assert "train_npu.py is not handed over: git does not track it; take it into git (`git add train_npu.py`)" in said
+    assert "train_npu.py is not handed over: git does not track it; hand it over with --include train_npu.py" in said
 
 
 def test_outside_of_git_the_ignore_files_count(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_checkout_of_which_git_says_nothing_is_an_error(tmp_path: Path, state:
     else:
         git(folder, "init", "-q")
     said, out = prepared(folder)
-    assert ("git tracks no file" if state == "nothing tracked" else "git does not say which files it tracks") in said
+    assert ("git tracks no file" if state == "nothing tracked" else "git cannot list the tracked files") in said
     assert not out.exists()
 
 
@@ -230,8 +230,8 @@ def test_what_is_included_is_recorded_and_only_so_passes(tmp_path: Path) -> None
         tmp_path / "p", {".env": "A=1\n", "conf/c.yaml": f"a: 1\ntoken: {TOKEN}\n", "other.yaml": f"x: {TOKEN}\n"}
     )
     said, out = prepared(folder, "--include", ".env", "--include", "./conf/c.yaml")
-    assert "included, since you insist: X/.env (files of this name hold secrets)" in said
-    assert "included, since you insist: X/conf/c.yaml:2 (" in said
+    assert "included because of --include: X/.env (files of this name hold secrets)" in said
+    assert "included because of --include: X/conf/c.yaml:2 (" in said
     assert "left out: other.yaml:1 (a token of Hugging Face)" in said
     record = json.loads((out / NAME).read_text(encoding="utf-8"))
     assert [(each["path"], each["line"], each["secret"]) for each in record["included"]] == [

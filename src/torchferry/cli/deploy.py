@@ -7,7 +7,7 @@ import click
 from torchferry.cli import LazyGroup
 
 _COMMANDS = {
-    "bundle": "Collect what is carried to hosts without a network, with its hashes.",
+    "bundle": "Collect the files that hosts without a network need, with their hashes.",
     "check": "Look at the hosts: what is there, what is missing; changes nothing.",
     "plan": "Print every command that `run` would send, or write the playbook.",
     "run": "Install what is missing on all hosts; run it again to go on after a failure.",

@@ -35,7 +35,9 @@ _FILE = translatable("file of a bundle")
     callback=creatable,
     help="Folder of the bundle.",
 )
-@click.option("--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have.")
+@click.option(
+    "--file", "files", multiple=True, metavar="NAME=PATH", help="A file or folder that you have; can be repeated."
+)
 @click.option("--fetch", "fetching", is_flag=True, help="Fetch what is public: image, packages, wheels.")
 @click.option("--controller", is_flag=True, help="Also fetch torchferry and Ansible, for a machine without a network.")
 @click.option(
@@ -45,7 +47,9 @@ _FILE = translatable("file of a bundle")
     metavar="VERSION",
     help="The plugin's version, as -t NAME@VERSION: `verify` compares it with the one in the container.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting that the bundle brings along.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting that the bundle carries; can be repeated."
+)
 @click.option("--check", "checking", is_flag=True, help="Compare an existing bundle with its manifest; write nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
@@ -61,7 +65,7 @@ def command(
 ) -> None:
     """Collect what hosts without a network need, in one folder with a manifest of hashes.
 
-    The vendor's installer is yours to bring: it is never fetched. With --fetch the rest comes from public places, the
+    You provide the vendor's installer: it is never fetched. With --fetch the rest comes from public places, the
     image with `docker pull`, packages of the system inside of that image, wheels for the container's Python. Each hash
     is compared again when a file has arrived on a host.
 
@@ -73,9 +77,11 @@ def command(
     if checking:
         bad = damaged(read_bundle(output))
         for name in bad:
-            print_text(say("{name} is not what the manifest says", name=name).render(lang))
+            print_text(say("{name} does not match the manifest", name=name).render(lang))
         if not bad:
-            print_text(say("every file is what the manifest says").render(lang))
+            print_text(say("every file matches the manifest").render(lang))
+        else:
+            print_text(say("copy these files again, or make the bundle again").render(lang))
         sys.exit(exitcodes.FINDINGS if bad else exitcodes.CLEAN)
     name, version = target_and_version(target)
     facts = facts_of(name)
@@ -124,8 +130,14 @@ def _belonging(target: str, version: str) -> Message:
     plugin = f"{wanted.backend.PLUGIN} {version}"
     for row in sorted(wanted.plugin_rows(), key=lambda row: row.status == "unknown"):
         if names_plugin(row, version):
-            return say("{plugin} belongs to {torch}: {note}", plugin=plugin, torch=row.name, note=row.remark or "-")
-    return say("UNKNOWN: no table says which torch belongs to {plugin}; `verify` compares the version", plugin=plugin)
+            if row.remark is None:
+                return say("{plugin} belongs to {torch}", plugin=plugin, torch=row.name)
+            return say("{plugin} belongs to {torch}: {note}", plugin=plugin, torch=row.name, note=row.remark)
+    return say(
+        "unknown which torch belongs to {plugin}: it is in no table; `deploy verify` compares only the "
+        "plugin's version",
+        plugin=plugin,
+    )
 
 
 def _existing(facts: Deployment, name: str, text: str) -> Path:
@@ -140,5 +152,5 @@ def _existing(facts: Deployment, name: str, text: str) -> Path:
     path = Path(text)
     if not (path.is_dir() if file.is_folder else path.is_file()):
         kind = say("a folder") if file.is_folder else say("a file")
-        raise UsageError(say("{name}: {path} is not {kind}", name=name, path=path, kind=kind))
+        raise UsageError(say("--file {name}: {path} is not {kind}", name=name, path=path, kind=kind))
     return path

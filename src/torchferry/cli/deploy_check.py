@@ -22,7 +22,7 @@ def command(choices: DeployChoices, output_format: str) -> None:
     """Look at every step on every host, and say what is there, what is missing and what is in the way.
 
     Nothing is changed, copied or installed. Ends with 1 when something is in the way, such as a full disk or Docker
-    that does not run, and with 2 when a host could not be asked; that something is still to be installed is no failure.
+    that does not run, and with 2 when a host could not be asked. A step that is still to be done is no failure.
 
     \b
     torchferry deploy check -t NAME -i hosts.ini -b bundle

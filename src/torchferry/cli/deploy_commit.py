@@ -26,5 +26,5 @@ def command(choices: DeployChoices) -> None:
         print_text(*failure_lines(choices.plan, outcome, choices.lang))
     for host in hosts.values():
         if host.failed is None:
-            print_text(say("{host}: kept", host=host.host).render(choices.lang))
+            print_text(say("{host}: the changes are kept", host=host.host).render(choices.lang))
     sys.exit(status_of_hosts(hosts.values(), bool(failures)))

@@ -41,7 +41,10 @@ def command(target: str, settings: tuple[str, ...], output: Path | None) -> None
         return
     for name in files:
         if (output / name).exists():
-            raise UsageError(say("{path} exists and is left as it is", path=output / name))
+            raise UsageError(
+                say("{path} already exists, so nothing was written", path=output / name),
+                say("name another folder with --output, or move the file away"),
+            )
     output.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write(text, output / name)

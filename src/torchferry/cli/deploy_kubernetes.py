@@ -17,9 +17,9 @@ from torchferry.deploy.plan import facts_of, settled
 @target_option(required=True)
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated.")
 @click.option("--name", default="training", show_default=True, help="Name of the job.")
-@click.option("--nodes", type=click.IntRange(1, 10000), default=1, show_default=True, help="Pods.")
-@click.option("--cards", type=click.IntRange(1, 1024), default=1, show_default=True, help="Cards of each pod.")
-@click.option("--resource", default="", metavar="NAME", help="What the vendor's device plugin calls a card.")
+@click.option("--nodes", type=click.IntRange(1, 10000), default=1, show_default=True, help="Number of pods.")
+@click.option("--cards", type=click.IntRange(1, 1024), default=1, show_default=True, help="Cards per pod.")
+@click.option("--resource", default="", metavar="NAME", help="Resource name of a card in the vendor's device plugin.")
 @file_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Write the manifests of a job that runs COMMAND in pods with the target's cards.
 
-    They have the resource of the vendor's device plugin, shared memory, volumes, variables, and a service by which the
-    pods find rank 0: MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK and NPROC_PER_NODE are set for torchrun.
+    They request the resource of the vendor's device plugin, and have shared memory, volumes, variables and a service by
+    which the pods find rank 0: MASTER_ADDR, MASTER_PORT, NNODES, NODE_RANK and NPROC_PER_NODE are set for torchrun.
 
     \b
     torchferry deploy kubernetes -t NAME --nodes 2 --cards 8 -- bash train.sh | kubectl apply -f -

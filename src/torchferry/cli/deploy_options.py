@@ -43,8 +43,15 @@ _PLAN = (
     ),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated."),
     click.option("--from-stage", default="", metavar="STAGE", help="Leave out the stages before this one."),
-    click.option("--only", default="", metavar="NAMES", help="Only these stages or steps, and the checks before all."),
-    click.option("--timeout", "timeouts", multiple=True, metavar="STEP=SECONDS", help="Time limit of a step."),
+    click.option(
+        "--only",
+        default="",
+        metavar="NAMES",
+        help="Only these stages or steps; the checks of the stage precheck always run.",
+    ),
+    click.option(
+        "--timeout", "timeouts", multiple=True, metavar="STEP=SECONDS", help="Time limit of a step; can be repeated."
+    ),
     click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
 )
 LIMIT = click.option("--limit", default="", metavar="HOSTS", help="Only these hosts or groups, as Ansible takes them.")
@@ -60,7 +67,7 @@ TREE = (
         default=32,
         show_default=True,
         metavar="HOSTS",
-        help="Copy as a tree above so many hosts: hosts pass files on.",
+        help="With more hosts than this, hosts pass files on to other hosts.",
     ),
     click.option(
         "--tree-width",
@@ -80,7 +87,13 @@ _HOSTS = (
         help="The hosts, as Ansible's inventory: INI, YAML or a folder.",
     ),
     LIMIT,
-    click.option("--forks", type=click.IntRange(1, 1000), default=25, show_default=True, help="Hosts at once."),
+    click.option(
+        "--forks",
+        type=click.IntRange(1, 1000),
+        default=25,
+        show_default=True,
+        help="Number of hosts that work at the same time.",
+    ),
     *TREE,
     click.option("-k", "--ask-pass", is_flag=True, help="Ask for the password of the account on the hosts."),
     click.option("-K", "--ask-become-pass", is_flag=True, help="Ask for the password of sudo on the hosts."),
@@ -216,8 +229,8 @@ def target_alone(target: str) -> str:
     name, version = target_and_version(target)
     if version:
         raise UsageError(
-            say("the version {version} decides nothing here: the plugin comes with the image", version=version),
-            say("name the image that has it: --set image=..."),
+            say("the version {version} has no effect here: the plugin comes with the image", version=version),
+            say("name an image that has this version: --set image=..."),
         )
     return name
 
@@ -230,7 +243,7 @@ def with_version(given: dict[str, str], version: str) -> dict[str, str]:
     """
     if given.get(PLUGIN_VERSION, version) != version and version:
         raise UsageError(
-            say("two versions of the plugin: {one} and {other}", one=version, other=given[PLUGIN_VERSION]),
+            say("two versions of the plugin were given: {one} and {other}", one=version, other=given[PLUGIN_VERSION]),
             say("give one of them"),
         )
     return {**given, PLUGIN_VERSION: version} if version else given
@@ -281,7 +294,9 @@ def _answer(value: DeployValue, lang: str) -> str:
 
 def _seconds(step: str, text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 86400:
-        raise UsageError(say("--timeout {step}: `{text}` is no number from 1 to 86400", step=step, text=text[:80]))
+        raise UsageError(
+            say("--timeout {step}: `{text}` is not a number of seconds from 1 to 86400", step=step, text=text[:80])
+        )
     return int(text)
 
 

@@ -45,10 +45,10 @@ def command(
     tree_width: int,
     output: Path | None,
 ) -> None:
-    """Print every command that `run` would send to a host, with what it asks first, and its source.
+    """Print every command that `run` would send to a host, with the check before it and its source.
 
-    With -i the hosts are named, and which of them pass files on. With -o the playbook is written, with one script a
-    step, to be read or to be run with `ansible-playbook`.
+    With -i it also prints the hosts, and which of them pass files on. With -o it writes the playbook, with one script
+    per step, to read or to run with `ansible-playbook`.
 
     \b
     torchferry deploy plan -t NAME -b bundle
@@ -56,7 +56,7 @@ def command(
     torchferry deploy plan -t NAME -b bundle -o playbook
     """
     if inventory is None and (limit or vault_password_file is not None):
-        raise UsageError(say("--limit and --vault-password-file say which hosts of -i are meant"), say("add -i"))
+        raise UsageError(say("--limit and --vault-password-file work only with -i"), say("add -i FILE"))
     hosts: list[str] = []
     places = None
     if inventory is not None:

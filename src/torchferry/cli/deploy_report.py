@@ -22,18 +22,20 @@ from torchferry.deploy.script import ScriptSettings
 
 @click.command("report")
 @target_option(required=True)
+@click.option("-i", "--inventory", required=True, type=click.Path(path_type=Path), help="The inventory of the run.")
 @click.option(
-    "-i", "--inventory", required=True, type=click.Path(path_type=Path), help="The inventory that the run was given."
-)
-@click.option(
-    "-f", "--output-format", type=click.Choice(["markdown", "json", "html"]), default="markdown", help="Form."
+    "-f",
+    "--output-format",
+    type=click.Choice(["markdown", "json", "html"]),
+    default="markdown",
+    help="Form of the report.",
 )
 @file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(target: str, inventory: Path, output_format: str, output_file: Path | None, lang: str | None) -> None:
     """Show the last run on an inventory: each step of each host with its time, and why a host failed.
 
-    It is read from a record on this machine; no host is asked. The record has names of hosts and no addresses.
+    It is read from a record on this machine; no host is asked. The record has host names and no addresses.
 
     \b
     torchferry deploy report -t NAME -i hosts.ini -o report.md
@@ -41,9 +43,12 @@ def command(target: str, inventory: Path, output_format: str, output_file: Path 
     """
     lang = lang or language()
     name = target_and_version(target)[0]
-    runs = records.read_records(records.record_file(name, inventory))
+    record = records.record_file(name, inventory)
+    runs = records.read_records(record)
     if not runs:
-        raise UsageError(say("nothing was run yet"))
+        raise UsageError(
+            say("the record {path} has no readable run", path=record), say("`torchferry deploy run` writes it")
+        )
     last = runs[-1]
     if output_format == "json":
         hosts = {

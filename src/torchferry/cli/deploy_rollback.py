@@ -17,8 +17,8 @@ from torchferry.deploy.report import failure_lines
 def command(choices: DeployChoices) -> None:
     """Take back what runs changed since the last commit, last step first: container, image, driver, files.
 
-    A container that was there before comes back as it was. What is inside of the new container goes with it. A step
-    that has no way back is named. Nothing is taken from a card that a process uses.
+    A container that was there before comes back as it was. The content of the new container is lost. A step that
+    cannot be undone is named. Nothing is changed on a card that a process uses.
 
     \b
     torchferry deploy rollback -t NAME -i hosts.ini -b bundle
@@ -37,5 +37,5 @@ def command(choices: DeployChoices) -> None:
         print_text(*failure_lines(plan, outcome, lang))
     print_text(say_plural("{count} step taken back", "{count} steps taken back", count=count).render(lang))
     if failures:
-        print_text(say("what is named above could not be taken back").render(lang))
+        print_text(say("the steps named above could not be taken back").render(lang))
     sys.exit(status_of_hosts(hosts.values(), bool(failures)))

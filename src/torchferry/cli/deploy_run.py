@@ -30,9 +30,9 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
     help="Write the run as a page of HTML when it has ended.",
 )
 def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Path | None) -> None:
-    """Install what is missing on all hosts, step by step: each step asks first, runs, and is judged afterwards.
+    """Install what is missing on all hosts, step by step: each step checks first, runs, and is checked afterwards.
 
-    What is complete is left alone, so the same command goes on after a failure, an interruption or a restart. A host
+    Completed steps are not repeated, so the same command goes on after a failure, an interruption or a restart. A host
     that fails does not hold up the others. Ends with 1 when a host failed, with 2 when one could not be asked.
 
     \b
@@ -49,7 +49,12 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
                 "the bundle needs {files}",
                 files="; ".join(f"{file.name} ({file.about.render(lang)})" for file in missing),
             ),
-            say("name each: {example}", example=" ".join(f"--file {file.name}=PATH" for file in missing)),
+            say(
+                "make a bundle with them, and give it with --bundle: torchferry deploy bundle -t {target} -o FOLDER "
+                "{files}",
+                target=plan.target,
+                files=" ".join(f"--file {file.name}=PATH" for file in missing),
+            ),
         )
     begun = records.now()
     hosts = choices.play("survey" if dry_run else "run", "run")
@@ -82,6 +87,8 @@ def command(choices: DeployChoices, dry_run: bool, output_format: str, page: Pat
         shown = page or f"torchferry deploy report {words}"
         print_text(say("this run as a page: {command}", command=shown).render(lang))
     if failures and not dry_run:
-        again = say("run the same command again when that is mended: what is complete is left alone").render(lang)
+        again = say("fix the causes above, then run the same command again: completed steps are not repeated").render(
+            lang
+        )
         print_text(again)
     sys.exit(status_of_hosts(hosts.values(), bool(failures)))

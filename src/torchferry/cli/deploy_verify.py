@@ -32,14 +32,14 @@ from torchferry.deploy.report import failure_lines, summary_json, table_lines
     "probes",
     default=True,
     show_default=True,
-    help="Have the doctor's probe use each card, in the container.",
+    help="Test each card with the doctor's probe, in the container.",
 )
 @click.option(
     "--sample/--no-sample",
     "runs_sample",
     default=True,
     show_default=True,
-    help="Run the target's sample once more, where all else holds.",
+    help="Run the target's sample once more, if every other step is complete.",
 )
 @click.option(
     "--round-timeout",
@@ -57,20 +57,20 @@ def command(
     runs_sample: bool,
     round_timeout: int,
 ) -> None:
-    """Ask every host anew whether all steps hold: driver, container, framework, an addition on the card, the sample.
+    """Check on every host again that each step is complete: driver, container, framework, addition on the card, sample.
 
-    This is not what the run said of itself. Where all else holds, a target's sample runs once more, which can take as
-    long as it did in the run; --no-sample only asks whether it passed then. One that fails is run again by the next
-    `deploy verify` or `deploy run`.
+    The record of the run is not used. If every other step is complete, the target's sample runs once more, which can
+    take as long as in the run; --no-sample only checks whether it passed then. The next `deploy verify` or `deploy run`
+    runs a failed sample again.
 
     The doctor's probe then uses every card, in the container and with its Python, unless the stage `verify` is left
-    out: memory, a product, and a sum over the cards of the host. Which dtypes and operators a card lacks, `torchferry
-    doctor --probe` says; that fails no host here. With --collective the hosts add up numbers two by two and all
-    together, and what is slow or broken is named: a link, a host or a card. Fewer than three links, or cards, are not
-    compared: the report says so, and --at-least judges a link's bandwidth.
+    out: memory, a matrix product, and a sum over the cards of the host. Missing dtypes and operators fail no host here:
+    `torchferry doctor --probe` reports them. With --collective the hosts compute sums in pairs and all together, and
+    the report names each slow or broken link, host or card. Fewer than three links, or cards, are not compared: the
+    report says so, and --at-least judges a link's bandwidth.
 
-    With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when all holds, 1 when something does not, 2 when
-    a host could not be asked.
+    With `-f json` it prints `ok`, `failures` and `hosts`. Ends with 0 when every check passes, 1 when one does not, 2
+    when a host could not be asked.
 
     \b
     torchferry deploy verify -t NAME -i hosts.ini -b bundle -f json
@@ -110,7 +110,7 @@ def command(
         elif "probe" in document:
             for line in collective.probe_lines(answers, findings, lang):
                 print_text(line)
-        verdict = say("all that was asked holds on every host") if document["ok"] else say("not everything holds")
+        verdict = say("every check passed on every host") if document["ok"] else say("not every check passed")
         print_text(verdict.render(lang))
     sys.exit(status_of_hosts(hosts.values(), not document["ok"]))
 

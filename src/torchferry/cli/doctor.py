@@ -25,6 +25,7 @@ from torchferry.doctor.check import SIDES
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.host import Host
 from torchferry.doctor.registry import all_checks
+from torchferry.doctor.result import CheckStatus
 from torchferry.rehearsal.config import VARIABLE, read
 
 _AUTO = "auto"
@@ -38,6 +39,7 @@ _COLOURS = {
 }
 
 
+_BAD = (CheckStatus.FAILURE, CheckStatus.WARNING)
 _NOTHING = say("no target was found on this machine: no driver, device node, tool, toolkit or plugin")
 
 
@@ -122,7 +124,7 @@ def command(
     if context.invoked_subcommand is not None:
         return
     if (dry_run or env_file is not None) and not fix:
-        raise UsageError(say("--dry-run and --env-file belong to --fix"))
+        raise UsageError(say("--dry-run and --env-file work only with --fix"), say("add --fix"))
     if listing:
         _list(choices.lang)
         return
@@ -161,16 +163,17 @@ def diff(choices: _Choices, first: Path, second: Path) -> None:
     for item in lasting:
         _tell(item)
     if len(lasting) < len(differences):
-        print_text(say("Different at any two moments:").render(choices.lang))
+        print_text(say("Values that change from moment to moment; they do not count:").render(choices.lang))
         for item in differences[len(lasting) :]:
             _tell(item)
     print_text(
         say_plural("{count} lasting difference", "{count} lasting differences", count=len(lasting)).render(choices.lang)
     )
     print_text(
-        say("The times of the snapshots do not compare the clocks; run the check `system.clock` on each host.").render(
-            choices.lang
-        )
+        say(
+            "The times of the snapshots cannot be used to compare the clocks; run the check `system.clock` "
+            "on each host."
+        ).render(choices.lang)
     )
     sys.exit(exitcodes.FINDINGS if lasting else exitcodes.CLEAN)
 
@@ -211,7 +214,10 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
                     "the requested target is {wanted}, but {rehearsed} is being rehearsed",
                     wanted=wanted,
                     rehearsed=rehearsed.name,
-                )
+                ),
+                say(
+                    "leave out --target, or rehearse that target: torchferry rehearse --target {wanted}", wanted=wanted
+                ),
             )
         return rehearsed
     if not wanted and choices.target != _AUTO:
@@ -231,7 +237,9 @@ def _target(host: Host, choices: _Choices, rehearsal: str) -> Target:
         raise UsageError(_NOTHING, say("name one with `--target`: {names}", names=names))
     print_notice(
         "torchferry: "
-        + say("found {name}: {signs}", name=decided, signs=", ".join(detected[decided])).render(choices.lang)
+        + say("target {name} was detected from {signs}", name=decided, signs=", ".join(detected[decided])).render(
+            choices.lang
+        )
     )
     return Target.named(decided)
 
@@ -260,7 +268,7 @@ def _nothing_here(choices: _Choices, form: str) -> bool:
     print_text(*looked)
     print_text(
         say(
-            "What one of them needs, and the commands that install it: {command}",
+            "To see what a target needs and how to install it: {command}",
             command="torchferry doctor --target NAME",
         ).render(lang)
     )
@@ -283,7 +291,9 @@ def _fix(diagnosis: engine.Diagnosis, file: Path | None, dry_run: bool, lang: st
             fixing.apply(step)
     for remedy in waiting:
         print_notice(say("with --env-file FILE this line is added to FILE: {line}", line=remedy.text).render(lang))
-    if not steps and not waiting:
+    if not any(result.commands for result in diagnosis.results if result.status in _BAD):
+        print_notice(say("nothing needs a fix: no check failed or warned").render(lang))
+    elif not steps and not waiting:
         print_notice(say("nothing can be fixed automatically; run the commands above yourself").render(lang))
     elif dry_run:
         print_notice(say("nothing was changed (--dry-run)").render(lang))

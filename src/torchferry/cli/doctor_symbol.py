@@ -55,7 +55,7 @@ def command(
     """Explain "undefined symbol": who should have it, why it is missing, what to do.
 
     LIB is a shared library, or MESSAGE is what the loader said, such as "mine.so: undefined symbol: _ZN3c10...".
-    Nothing is loaded or run of it. Ends with 1 when a symbol or a library is missing.
+    The library is read, not loaded or run. Ends with 1 when a symbol or a library is missing.
 
     \b
     torchferry doctor symbol build/mine.so
@@ -112,8 +112,12 @@ def _refuse_absent(explanation: Explanation, wanted: Iterable[str]) -> None:
     for symbol in wanted:
         if symbol not in asked:
             raise UsageError(
-                say("{library} does not ask for `{symbol}`", library=explanation.library.path, symbol=symbol),
-                say("name the symbol as the loader does, such as _ZN3c105ErrorC1Ev"),
+                say(
+                    "`{symbol}` is not an undefined symbol of {library}",
+                    library=explanation.library.path,
+                    symbol=symbol,
+                ),
+                say("give the symbol as the loader prints it, such as _ZN3c105ErrorC1Ev"),
             )
 
 
@@ -128,13 +132,15 @@ def _lines(
         yield f"{shown(library.path)}: {count.render(lang)}"
         this_machine = architecture_of(Path("/proc/self/exe"))
         if this_machine and library.machine != this_machine:
-            other = say("it is for {machine}, and this machine is {own}", machine=library.machine, own=this_machine)
+            other = say(
+                "the library is for {machine}, but this machine is {own}", machine=library.machine, own=this_machine
+            )
             yield "  " + other.render(lang)
         for name, needed_by in explanation.loaded.missing:
             text = say("{name} is not found; {library} needs it", name=name, library=needed_by)
             yield "  " + shown(text.render(lang))
         for name, file in explanation.loaded.other:
-            text = say("{name} is there ({file}), for another architecture or damaged", name=name, file=file)
+            text = say("{name} exists ({file}), but is for another architecture or damaged", name=name, file=file)
             yield "  " + shown(text.render(lang))
     groups: dict[tuple[str, str, str], list[SymbolVerdict]] = {}
     for verdict in verdicts:

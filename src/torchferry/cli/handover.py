@@ -58,8 +58,8 @@ class _PathOrCommand(click.Group):
 )
 @click.option("--model", default="", metavar="NAME", help="Exact variant of the model, such as ResNet50.")
 @click.option("--domain", default="", metavar="NAME", help="Folder of the zoo for this kind of model.")
-@click.option("--team", default="", metavar="NAME", help="Who hands over.")
-@click.option("--dataset", default="", metavar="NAME", help="The data set.")
+@click.option("--team", default="", metavar="NAME", help="Name of the team that hands over.")
+@click.option("--dataset", default="", metavar="NAME", help="Name of the data set.")
 @click.option(
     "--program", default="", metavar="FILE", help="The program that trains the model, where there are several."
 )
@@ -68,7 +68,7 @@ class _PathOrCommand(click.Group):
     type=click.Path(exists=True, path_type=Path),
     help="What `torchferry accept` wrote: its folder or file.",
 )
-@click.option("--source-url", default="", metavar="URL", help="Where the source comes from; default: git's origin.")
+@click.option("--source-url", default="", metavar="URL", help="Address of the source; default: git's origin.")
 @click.option("--commit", default="", metavar="ID", help="The commit that was ported; default: the one in git.")
 @click.option(
     "--original",
@@ -81,7 +81,8 @@ class _PathOrCommand(click.Group):
     "--include",
     multiple=True,
     metavar="FILE",
-    help="File to hand over although it would be left out, as for a secret; is recorded; can be repeated.",
+    help="File to hand over although it would be left out, for example for a secret; the record names "
+    "it; can be repeated.",
 )
 @click.option(
     "--set", "texts", multiple=True, metavar="NAME=VALUE", help="Text for a place that would be empty; can be repeated."
@@ -143,13 +144,13 @@ def prepare_command(
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign:
-            raise UsageError(say("--set {text} is not NAME=VALUE", text=text))
+            raise UsageError(say("--set takes NAME=VALUE, not `{text}`", text=text))
         values[name] = value
     name = model or ("" if read is None else read.model.get("variant") or read.model.get("name", ""))
     chosen = target or ("" if form.backend is None else form.backend.NAME) or ("" if read is None else read.target)
     if read is not None and chosen and read.target and Target.named(chosen).name != read.target:
         raise UsageError(
-            say("the evidence is of {found}, and the hand-over is for {target}", found=read.target, target=chosen),
+            say("the evidence is for {found}, but the hand-over is for {target}", found=read.target, target=chosen),
             say("judge the project there: torchferry accept -t {target}", target=chosen),
         )
     today = datetime.now(timezone.utc)
@@ -178,9 +179,11 @@ def prepare_command(
         prepared = prepare(request)
     remarks = list(prepared.remarks)
     if read is not None and read.project and read.project != path.resolve().name:
-        remarks.insert(0, say("the evidence is of a project called {name}: is it of this one?", name=read.project))
+        remarks.insert(
+            0, say("the evidence is for a project named {name}: check that it is this one", name=read.project)
+        )
     if read is not None and read.rehearsal:
-        remarks.append(say("the evidence is of a rehearsal: no figure of it is one of the card, so none is written"))
+        remarks.append(say("the evidence is from a rehearsal: it has no figures of the card, so none were written"))
     write_handover(prepared, out)
     for message in _summary(prepared, remarks, out, unsafe_fixes):
         print_text(message.render(lang))
@@ -206,13 +209,13 @@ def _summary(prepared: PreparedHandover, remarks: Iterable[Message], out: Path, 
     yield from (say("note: {text}", text=remark) for remark in remarks)
     for each in record.insisted:
         place = f"{each.path}:{each.line}" if each.line else each.path
-        yield say("included, since you insist: {path} ({reason})", path=place, reason=each.reason)
+        yield say("included because of --include: {path} ({reason})", path=place, reason=each.reason)
     named = [left for left in prepared.left_out if left.is_secret][:_MOST_SECRETS]
     named += [left for left in prepared.left_out if not left.is_secret][:_MOST]
     for left in named:
         yield say("left out: {path} ({reason})", path=left.place, reason=left.reason)
     if len(prepared.left_out) > len(named):
-        yield say("left out: {count} more, which handover.json lists", count=len(prepared.left_out) - len(named))
+        yield say("left out: {count} more; handover.json lists them", count=len(prepared.left_out) - len(named))
     yield say("next: torchferry handover check {folder}", folder=out)
 
 

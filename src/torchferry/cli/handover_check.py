@@ -24,7 +24,7 @@ from torchferry.core.messages import language, say
 )
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the result.")
 @file_option
-@click.option("-v", "--verbose", is_flag=True, help="Also print the rules that are kept, and where each is written.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print the rules that are kept, and the source of each rule.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     folder: Path,
@@ -50,7 +50,7 @@ def command(
     if read is not None and backend is not None and read.target not in ("", backend.NAME):
         raise UsageError(
             say(
-                "the evidence is of {found}, and the hand-over is for {target}", found=read.target, target=backend.NAME
+                "the evidence is for {found}, but the hand-over is for {target}", found=read.target, target=backend.NAME
             ),
             say("judge the project there: torchferry accept -t {target}", target=backend.NAME),
         )

@@ -105,19 +105,19 @@ def _read_file(manifest: Path, name: str, row: Any) -> BundledFile:
         and isinstance(row.get("packed"), bool)
     )
     if not fits:
-        raise _malformed(manifest, f"file {name[:80]}")
+        raise _malformed(manifest, f"the entry of the file {name[:80]} is wrong")
     path = manifest.parent / row["path"]
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():  # a link can lead out of the bundle
-        raise UsageError(say("{path} is missing in the bundle", path=path), say("make the bundle again"))
+        raise UsageError(say("{path} is missing in the bundle, or is a link", path=path), say("make the bundle again"))
     if path.stat().st_size != row["bytes"]:
         raise UsageError(
             say(
-                "{path} has the size {size}, the manifest says {expected}",
+                "{path} has the size {size}, but the manifest says {expected}",
                 path=path,
                 size=path.stat().st_size,
                 expected=row["bytes"],
             ),
-            say("the bundle was damaged on its way; copy it again"),
+            say("the bundle was damaged, probably while it was copied: copy it again"),
         )
     return BundledFile(name, path, row["original"], row["sha256"], row["bytes"], row["packed"])
 
@@ -178,7 +178,8 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
         manifest.replace(folder / MANIFEST)
     except OSError as error:
         raise TorchferryError(
-            say("the bundle cannot be written: {problem}", problem=error), say("free space or name another folder")
+            say("the bundle cannot be written: {problem}", problem=error),
+            say("free space, check the permissions, or name another folder with --output"),
         ) from error
     return read_bundle(folder)
 
@@ -212,7 +213,10 @@ def _pack(source: Path, path: Path) -> None:
                 # what it leads to would be missing on the hosts, and a link can lead to what nobody meant
                 raise UsageError(
                     say("{path} is a link that leads out of {folder}, or to a folder", path=file, folder=source),
-                    say("copy the folder without links: cp -rL {folder} COPY", folder=source),
+                    say(
+                        "copy the folder with the files behind its links, and name the copy: cp -rL {folder} COPY",
+                        folder=source,
+                    ),
                 )
             if not (file.is_file() or file.is_dir()):
                 continue
@@ -236,6 +240,6 @@ def _texts(values: object) -> bool:
 
 def _malformed(path: Path, problem: str) -> UsageError:
     return UsageError(
-        say("{path} is no manifest of a bundle: {problem}", path=path, problem=problem[:200]),
+        say("{path} is not a valid manifest of a bundle: {problem}", path=path, problem=problem[:200]),
         say("make the bundle again"),
     )

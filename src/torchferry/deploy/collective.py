@@ -160,14 +160,15 @@ def not_judged(answers: ClusterAnswers, at_least: float = 0.0) -> list[Unjudged]
     links = tuple(f"{row.link.first} - {row.link.second}" for row in answers.links if not row.error)
     if 0 < len(links) < COMPARED and at_least:
         reason = say(
-            "the latency of {names} was not judged: fewer than three links answered, which does not say what is usual",
+            "the latency of {names} was not judged: fewer than three links answered, so there is nothing to "
+            "compare with",
             names=", ".join(links),
         )
         found.append(Unjudged("link", links, ("latency",), reason))
     elif 0 < len(links) < COMPARED:
         reason = say(
-            "bandwidth and latency of {names} were not judged: fewer than three links answered, which does not say "
-            "what is usual; --at-least GB/S judges the bandwidth",
+            "bandwidth and latency of {names} were not judged: fewer than three links answered, so there is "
+            "nothing to compare with; --at-least GB/S judges the bandwidth",
             names=", ".join(links),
         )
         found.append(Unjudged("link", links, ("bandwidth", "latency"), reason))
@@ -175,7 +176,7 @@ def not_judged(answers: ClusterAnswers, at_least: float = 0.0) -> list[Unjudged]
     cards = tuple(f"{row.host} {row.card}".strip() for row in heard)
     if 0 < len(cards) < COMPARED:
         reason = say(
-            "the speed of {names} was not judged: fewer than three cards answered, which does not say what is usual",
+            "the speed of {names} was not judged: fewer than three cards answered, so there is nothing to compare with",
             names=", ".join(cards),
         )
         found.append(Unjudged("card", cards, ("speed",), reason))
@@ -186,7 +187,11 @@ def _link_problem(answer: LinkAnswer, answers: ClusterAnswers, at_least: float) 
     if answer.error:
         return say("broken: {error}", error=answer.error)
     if answer.gigabytes < at_least:
-        return say("{found} GB/s, {wanted} were asked for", found=f"{answer.gigabytes:.3g}", wanted=f"{at_least:.3g}")
+        return say(
+            "slow: {found} GB/s; --at-least asks for {wanted}",
+            found=f"{answer.gigabytes:.3g}",
+            wanted=f"{at_least:.3g}",
+        )
     well = [other for other in answers.links if not other.error]
     if len(well) < COMPARED:
         return None  # `not_judged` says so
@@ -197,7 +202,7 @@ def _link_problem(answer: LinkAnswer, answers: ClusterAnswers, at_least: float) 
         return say("slow: {found} GB/s, others have {usual}", found=f"{answer.gigabytes:.3g}", usual=f"{usual:.3g}")
     if answer.latency_ms > max(4 * soon, soon + LATE_MS):
         return say(
-            "late: a small sum takes {found} ms, others take {usual}",
+            "high latency: a small sum takes {found} ms, others take {usual}",
             found=f"{answer.latency_ms:.3g}",
             usual=f"{soon:.3g}",
         )
@@ -216,7 +221,7 @@ def _card_findings(answers: ClusterAnswers, named: set[str]) -> Iterator[Cluster
             message = say("broken: {error}", error=row.error) if row.host not in named else None
         elif usual and row.compute_ms > usual / SLOW:
             message = say(
-                "slow: a product takes {found} ms, others take {usual}",
+                "slow: a matrix product takes {found} ms, others take {usual}",
                 found=f"{row.compute_ms:.3g}",
                 usual=f"{usual:.3g}",
             )
@@ -234,7 +239,7 @@ def answer_of(link: Link, first: Mapping[str, Any] | None, second: Mapping[str, 
         return LinkAnswer(link, error=f"{host}: {error}")
     silent = [host for host, said in ends if said is None]
     if silent:
-        return LinkAnswer(link, error=f"{silent[0]}: -")
+        return LinkAnswer(link, error=f"{silent[0]}: no answer")
     both = [said for _, said in ends if said is not None]
     return LinkAnswer(
         link,
@@ -249,8 +254,8 @@ def probe_lines(answers: ClusterAnswers, findings: Sequence[ClusterFinding], lan
         bad = any(finding.name.partition(" ")[0] == host for finding in findings)
         if count and not bad:
             yield say_plural(
-                "{host}: {count} card computes, as the doctor's probe asks",
-                "{host}: {count} cards compute, as the doctor's probe asks",
+                "{host}: {count} card passed the doctor's probe",
+                "{host}: {count} cards passed the doctor's probe",
                 host=host,
                 count=count,
             ).render(lang)
@@ -287,9 +292,9 @@ def report_lines(
         yield row.message.render(lang)
     yield from _finding_lines(findings, lang)
     if not findings and unjudged:
-        yield say("no link and no card that was asked is broken").render(lang)
+        yield say("no link and no card that was tested is broken").render(lang)
     elif not findings:
-        yield say("every link and every card that was asked does well").render(lang)
+        yield say("every link and every card that was tested works well").render(lang)
 
 
 def document(

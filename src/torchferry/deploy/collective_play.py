@@ -217,7 +217,7 @@ def _cards(host: str, answers: Sequence[Mapping[str, Any]], silent: bool) -> Ite
         elif step in ("start", "collective") and error:
             yield CardAnswer(host, "", error=f"{step}: {error}")
     if not any(answer.get("step") == "end" for answer in answers):
-        yield CardAnswer(host, "", error=f"the probe ended early: {doing or '-'}")
+        yield CardAnswer(host, "", error=f"the probe ended early, during {doing or 'its start'}")
 
 
 def _all_cards(
@@ -241,7 +241,7 @@ def _all_cards(
     missing = [host for host in hosts if not said.get((_EVERYONE, host))]
     error = next((f"{host}: {answer['error']}" for host, answer in asked if answer.get("error")), "")
     if missing or error or silent:
-        return LinkAnswer(link, error=error or f"{missing[0] if missing else sorted(silent)[0]}: -"), cards
+        return LinkAnswer(link, error=error or f"{missing[0] if missing else sorted(silent)[0]}: no answer"), cards
     latency = max(float(answer.get("latency_ms") or 0.0) for _, answer in asked)
     return LinkAnswer(link, latency, min(float(answer.get("gigabytes") or 0.0) for _, answer in asked)), cards
 

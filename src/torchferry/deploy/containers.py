@@ -88,11 +88,14 @@ def kubernetes(facts: Deployment, values: Mapping[str, str], job: TrainingJob) -
     resource = job.resource or facts.kubernetes.resource
     if not resource:
         raise UsageError(
-            say("what the device plugin calls a card is not public"),
+            say("the vendor has not published the resource name of its device plugin"),
             say("`kubectl describe node` lists it under Allocatable; give it with --resource"),
         )
     if not _NAME.fullmatch(job.name):
-        raise UsageError(say("`{name}` is no name for a job of Kubernetes", name=job.name[:80]))
+        raise UsageError(
+            say("`{name}` is not a valid name of a Kubernetes job", name=job.name[:80]),
+            say("use lower-case letters, digits and `-`, at most 53, with a letter or digit at both ends"),
+        )
     labels = {"app.kubernetes.io/name": job.name, "app.kubernetes.io/managed-by": "torchferry"}
     needs = facts.container
     environment = [_variable(*text.partition("=")[::2]) for text in needs.environment]

@@ -98,15 +98,18 @@ def _usable(hosts: dict[str, dict[str, Any]], problem: str, options: PlayOptions
     if not hosts:
         raise UsageError(
             say("the inventory {path} names no host", path=options.inventory),
-            say("write one line a host: NAME ansible_host=ADDRESS ansible_user=ACCOUNT"),
+            say("write one line per host: NAME ansible_host=ADDRESS ansible_user=ACCOUNT"),
         )
     for name in hosts:
         if "{{" in name or "{%" in name:  # Ansible would fill it in wherever the name stands
-            raise UsageError(say("the inventory {path} has a template as the name of a host", path=options.inventory))
+            raise UsageError(
+                say("the inventory {path} has a template as a host name: {name}", path=options.inventory, name=name),
+                say("write the host name in full"),
+            )
         if "/" in name or name in (".", ".."):  # Ansible's plugins make names of files of it
             raise UsageError(
-                say("the inventory {path} has a path as the name of a host: {name}", path=options.inventory, name=name),
-                say("give it a name, and its address as ansible_host"),
+                say("the inventory {path} has a path as a host name: {name}", path=options.inventory, name=name),
+                say("give the host a name, and write its address as ansible_host"),
             )
     return hosts
 
@@ -117,7 +120,8 @@ def _unreadable(options: PlayOptions, problem: str) -> UsageError:
             "Ansible cannot read the inventory {path}: {problem}",
             path=options.inventory,
             problem=problem.strip()[-500:],
-        )
+        ),
+        say("check the inventory: `ansible-inventory -i {path} --list`", path=options.inventory),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from torchferry.backends.deployment import STAGES
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.core.web_page import web_page
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playbook import SURVEY
@@ -47,7 +47,7 @@ def page(record: RunRecord, plan: DeployPlan, lang: str) -> str:
 def _body(record: RunRecord, plan: DeployPlan, lang: str) -> Iterator[str]:
     begun = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.begun))
     lines = (
-        say("Begun {time}, {seconds} seconds.", time=begun, seconds=round(record.ended - record.begun)),
+        say("Started {time}, took {seconds} s.", time=begun, seconds=round(record.ended - record.begun)),
         say_plural(
             "{count} host, {failed} failed.",
             "{count} hosts, {failed} failed.",
@@ -101,7 +101,7 @@ def _stage(name: str, plan: DeployPlan) -> str:
 def _host(host: HostOutcome, plan: DeployPlan, lang: str) -> Iterator[str]:
     titles = {step.id: step.title.render(lang) for step in plan.facts.steps}
     yield f"<h2>{escape(host.host)}</h2>"
-    heads = (say("step"), say("result"), say("seconds"))
+    heads = (say_in("deployment", "step"), say("result"), say("seconds"))
     yield '<div class="wide"><table><tr>' + "".join(f"<th>{escape(head.render(lang))}</th>" for head in heads) + "</tr>"
     for outcome in host.steps.values():
         title = f"{outcome.step}: {titles[outcome.step]}" if outcome.step in titles else outcome.step

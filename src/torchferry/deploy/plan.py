@@ -109,8 +109,8 @@ def facts_of(target: str) -> Deployment:
     facts = deployment(registry.load(target))
     if facts is None:
         raise UsageError(
-            say("how {target} is installed is not written down", target=target),
-            say("the format of deploy.toml is in the documentation"),
+            say("torchferry does not know how to install {target}: there is no deploy.toml for it", target=target),
+            say('the section "Add a vendor" of CONTRIBUTING.md describes deploy.toml'),
         )
     return facts
 
@@ -134,7 +134,7 @@ def make_plan(
     if bundle is not None and bundle.target != target:
         raise UsageError(
             say("the bundle is for {bundled}, not for {target}", bundled=bundle.target, target=target),
-            say("name the bundle of this target"),
+            say("give a bundle for {target} with --bundle", target=target),
         )
     values = settled(facts, {**(bundle.values if bundle else {}), **given})
     files = bundle.files if bundle else {}
@@ -169,10 +169,10 @@ def settled(facts: Deployment, given: Mapping[str, str]) -> dict[str, str]:
     if missing:
         raise UsageError(
             say(
-                "not public, so you have to say it: {values}",
+                "the vendor has not published these settings: {values}",
                 values="; ".join(f"{value.name} ({value.about.render(language())})" for value in missing),
             ),
-            say("give each as {example}", example=" ".join(f"--set {value.name}=..." for value in missing)),
+            say("give each with {example}", example=" ".join(f"--set {value.name}=..." for value in missing)),
         )
     return {name: text or "" for name, text in values.items()}
 
@@ -197,7 +197,7 @@ def check_value(value: DeployValue, text: str) -> None:
     if not fits or any(character in text for character in "\0\n\r"):
         allowed = ", ".join(value.choices) if value.choices else value.pattern or "one line"
         raise UsageError(
-            say("`{text}` is no value of {name}", text=text[:80], name=value.name),
+            say("`{text}` is not allowed for {name}", text=text[:80], name=value.name),
             say("allowed: {values}", values=allowed),
         )
 

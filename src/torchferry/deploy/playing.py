@@ -102,7 +102,9 @@ def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcom
         outcomes = events.outcomes()
         if status not in ("successful", "failed") or not events.heard:
             raise TorchferryError(
-                say("Ansible ended as {status}: {text}", status=status, text=events.masked(text[-2000:]) or "-"),
+                say(
+                    "Ansible ended with status {status}: {text}", status=status, text=events.masked(text[-2000:]) or "-"
+                ),
                 say("check the inventory: `ansible-inventory -i {path} --list`", path=options.inventory),
             )
         return outcomes
@@ -152,7 +154,11 @@ def run_tasks(
         status, text = _run(program, folder, project, options, take)
         if status not in ("successful", "failed"):
             raise TorchferryError(
-                say("Ansible ended as {status}: {text}", status=status, text=masked(text[-2000:], hidden) or "-")
+                say(
+                    "Ansible ended with status {status}: {text}",
+                    status=status,
+                    text=masked(text[-2000:], hidden) or "-",
+                )
             )
 
 

@@ -152,7 +152,7 @@ def read_records(path: Path) -> list[RunRecord]:
         text = read_text(path, _LARGEST, errors="replace")
     except OSError:
         raise UsageError(
-            say("nothing was run yet: {path} is missing", path=path), say("`torchferry deploy run` writes it")
+            say("no run is recorded: {path} is missing", path=path), say("`torchferry deploy run` writes it")
         ) from None
     return [record for record in map(_read, text.splitlines()) if record is not None]
 

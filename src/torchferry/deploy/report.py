@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchferry.backends.deployment import STAGES
-from torchferry.core.messages import Message, display_width, say, say_plural, translatable
+from torchferry.core.messages import Message, display_width, say, say_in, say_plural
 from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
 from torchferry.deploy.playbook import SURVEY, TreePlace
@@ -22,17 +22,17 @@ _WIDEST = 400
 
 _LEGEND = say("= nothing to do, + changed, . not done, x failed; a stage shows the worst of its steps")
 _STATUSES = {
-    "ok": translatable("nothing to do"),
-    "changed": translatable("changed"),
-    "failed": translatable("failed"),
-    "unreachable": translatable("not reached"),
-    "todo": translatable("not done"),
+    "ok": say("nothing to do"),
+    "changed": say("changed"),
+    "failed": say_in("step of a deployment", "failed"),
+    "unreachable": say("not reached"),
+    "todo": say("not done"),
 }
 
 
 def status_text(status: str) -> Message:
     """Return a status as a reader sees it."""
-    return say(_STATUSES[status])
+    return _STATUSES[status]
 
 
 def host_lines(hosts: Sequence[str], places: Mapping[str, TreePlace] | None, lang: str) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _step_lines(plan: DeployPlan, planned: PlannedStep, lang: str) -> Iterator[s
         yield f"  {title.render(lang)}"
         yield from (f"    {line}" for line in script.strip("\n").splitlines())
     if step.run and not step.undo and not step.in_container:
-        note = step.undo_note.render(lang) or say("no way back is known").render(lang)
+        note = step.undo_note.render(lang) or say("no way to undo it is known").render(lang)
         yield "  " + say("`rollback` cannot take it back: {note}", note=note).render(lang)
     if step.refuse_busy:
         yield "  " + say("refused while a process uses a card").render(lang)
@@ -128,13 +128,13 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     step = planned.step if planned else next((each for each in plan.facts.steps if each.id == outcome.step), None)
     title = step.title.render(lang) if step else outcome.step
     if outcome.step == SURVEY:
-        title = say("look at what the host has").render(lang)
+        title = say("find out what the host has").render(lang)
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
         yield f"    {line if len(line) <= _WIDEST else '...' + line[-_WIDEST:]}"
     explanation = explain(plan.facts, outcome.step, outcome.output)
     if explanation is None:
-        yield "  " + say("cause: not known; what it said is all there is").render(lang)
+        yield "  " + say("cause: unknown; the output above is all that is known").render(lang)
     else:
         yield "  " + say("cause: {cause}", cause=explanation.cause).render(lang)
         yield "  " + say("do: {remedy}", remedy=explanation.do).render(lang)
@@ -187,7 +187,7 @@ def record_lines(record: RunRecord, plan: DeployPlan, lang: str) -> Iterator[str
     begun = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(record.begun))
     yield f"# torchferry deploy {record.action}: {plan.facts.product.render(lang)}"
     yield ""
-    yield say("Begun {time}, {seconds} seconds.", time=begun, seconds=round(record.ended - record.begun)).render(lang)
+    yield say("Started {time}, took {seconds} s.", time=begun, seconds=round(record.ended - record.begun)).render(lang)
     yield say_plural(
         "{count} host, {failed} failed.",
         "{count} hosts, {failed} failed.",
@@ -195,7 +195,7 @@ def record_lines(record: RunRecord, plan: DeployPlan, lang: str) -> Iterator[str
         failed=sum(host.failed is not None for host in record.hosts.values()),
     ).render(lang)
     yield ""
-    heads = [say("host"), say("step"), say("result"), say("seconds")]
+    heads = [say("host"), say_in("deployment", "step"), say("result"), say("seconds")]
     yield "| " + " | ".join(head.render(lang) for head in heads) + " |"
     yield "|---|---|---|---|"
     for host in record.hosts.values():

@@ -114,5 +114,5 @@ def _held(name: str, text: str) -> str:
 
 
 def _no_way_back(step: DeployStep) -> str:
-    note = step.undo_note.en or "no way back is known"
+    note = step.undo_note.en or "no way to undo it is known"
     return f"printf '%s\\n' {shlex.quote(note)}\nexit 1"

@@ -40,6 +40,6 @@ def _quoted(text: str) -> str:
         shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
         raise UsageError(
             say("`{text}` is not UTF-8, and cannot be written into YAML", text=shown[:80]),
-            say("name the file, host or argument in UTF-8"),
+            say("write the name of the file or host, or the argument, in UTF-8"),
         ) from None
     return visible(json.dumps(text, ensure_ascii=False))  # YAML has the same escapes

@@ -37,7 +37,11 @@ def skip_unless_container(context: CheckContext) -> Result | None:
     """Return why what a container was given is not judged: this is none, or nobody has said what it needs."""
     if not container_info(context.host).evidence:
         return skipped(say("this is no container"))
-    return None if context.requirements.container.source else unverified(say("what a container must be given"))
+    return (
+        None
+        if context.requirements.container.source
+        else unverified(say("which devices, mounts and options a container needs"))
+    )
 
 
 def _sign(host: Host) -> str:

@@ -86,7 +86,8 @@ def text_lines(diagnosis: Diagnosis, lang: str, paint: Paint, detail: Detail) ->
             mark = paint(_pad(_WORDS[result.status].render(lang), 8), result.status.value)
             above = detail is not Detail.FULL and any(group.has(result) for group in groups)
             what = say("{what} (see above)", what=result.what) if above else result.what
-            yield f"  {mark} {titles[result.code].render(lang)}: {shown(what.render(lang))}"
+            line = say("{check}: {what}", check=titles[result.code], what=shown(what.render(lang)))
+            yield f"  {mark} {line.render(lang)}"
             if not above:
                 yield from (f"           {line}" for line in _details(result, lang))
         if left_out:

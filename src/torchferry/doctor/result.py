@@ -115,7 +115,7 @@ def unknown(
 
 def unverified(fact: Message) -> Result:
     """Return the result for a fact that nobody has verified."""
-    return Result(CheckStatus.UNKNOWN, say("nobody has verified {fact} for this target", fact=fact))
+    return Result(CheckStatus.UNKNOWN, say("not judged: for this target nobody has verified {fact}", fact=fact))
 
 
 def skipped(what: Message) -> Result:

@@ -38,9 +38,9 @@ class RuleState(str, Enum):
 
 
 _TITLES = {
-    RuleState.BROKEN: translatable("Missing:"),
+    RuleState.BROKEN: translatable("Broken:"),
     RuleState.ADVICE: translatable("Advice:"),
-    RuleState.PERSON: translatable("For a person:"),
+    RuleState.PERSON: translatable("For a person to judge:"),
 }
 
 
@@ -109,12 +109,14 @@ def check_lines(checked: CheckedHandover, lang: str, verbose: bool = False) -> I
     counts = {state: sum(judged.state is state for judged in checked.rules) for state in RuleState}
     place = checked.folder or "."
     yield say(
-        "{folder} by {form}: {kept}, {broken}, {person}",
+        "{folder}, checked by the rules of {form}: {kept}, {broken}, {person}",
         folder=visible(place),
         form=checked.form,
         kept=say_plural("{count} rule kept", "{count} rules kept", count=counts[RuleState.KEPT]),
         broken=say_plural("{count} broken", "{count} broken", count=counts[RuleState.BROKEN]),
-        person=say_plural("{count} for a person", "{count} for a person", count=counts[RuleState.PERSON]),
+        person=say_plural(
+            "{count} for a person to judge", "{count} for a person to judge", count=counts[RuleState.PERSON]
+        ),
     ).render(lang)
     for state, title in _TITLES.items():
         judged = [each for each in checked.rules if each.state is state]

@@ -56,7 +56,9 @@ def _folder(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
 def _domain(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     if handed.is_placed and handed.domain not in handed.form.domains:
         names = ", ".join(handed.form.domains)
-        yield BrokenRule(say("`{name}` is none of {names}", name=handed.domain, names=names), handed.folder)
+        yield BrokenRule(
+            say("the domain `{name}` is not one of {names}", name=handed.domain, names=names), handed.folder
+        )
 
 
 def _name(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -78,9 +80,11 @@ def _files(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
 def _no_data(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     for path, size in handed.sizes.items():
         if size > int(rule.options["limit"]):
-            yield BrokenRule(say("larger than the limit: {size}", size=size), handed.path_of(path))
+            limit = int(rule.options["limit"]) >> 20
+            too_large = say("larger than the limit of {limit} MiB: {size} MiB", limit=limit, size=-(-size >> 20))
+            yield BrokenRule(too_large, handed.path_of(path))
         elif is_data(path):
-            yield BrokenRule(say("it is part of a data set, or holds weights"), handed.path_of(path))
+            yield BrokenRule(say("the file is part of a data set, or holds weights"), handed.path_of(path))
 
 
 def _own_header(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -95,7 +99,7 @@ def _own_header(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         if origin in (FileOrigin.GENERATED, FileOrigin.OWN):
             yield BrokenRule(say("the header is missing"), handed.path_of(path), 1)
         elif origin is None and not has_notice(text) and not _has_changed_line(handed, text, language):
-            yield BrokenRule(say("neither the header nor a licence of others"), handed.path_of(path), 1)
+            yield BrokenRule(say("the file has neither the header nor a third-party licence"), handed.path_of(path), 1)
 
 
 def _has_changed_line(handed: HandedOver, text: str, language: str) -> bool:
@@ -108,7 +112,7 @@ def _changed_line(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         if handed.origin(path) is FileOrigin.CHANGED and language:
             if text is None:
                 yield BrokenRule(
-                    say("the file cannot be decoded, so nothing says that it was changed"), handed.path_of(path)
+                    say("the file was changed but cannot be decoded: add the line by hand"), handed.path_of(path)
                 )
             elif not _has_changed_line(handed, text, language):
                 yield BrokenRule(say("the file was changed, and the line is missing"), handed.path_of(path), 1)
@@ -120,7 +124,7 @@ def _licence(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
             match = re.search(pattern, handed.text(path) or "", re.IGNORECASE)
             if match is not None:
                 line = (handed.text(path) or "").count("\n", 0, match.start()) + 1
-                yield BrokenRule(say("it is the {name}", name=match.group()), handed.path_of(path), line)
+                yield BrokenRule(say("the licence is the {name}", name=match.group()), handed.path_of(path), line)
 
 
 def _never(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -136,7 +140,7 @@ def _never(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls:
                 names = [f"{node.func.id}()"]
             for name in names:
-                yield BrokenRule(say("`{name}` is there", name=name), handed.path_of(path), getattr(node, "lineno", 0))
+                yield BrokenRule(say("`{name}` is used", name=name), handed.path_of(path), getattr(node, "lineno", 0))
 
 
 def _joined_paths(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -146,7 +150,7 @@ def _joined_paths(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
                 texts = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
                 if any(isinstance(text, str) and re.fullmatch(r"/[\w./-]*|[\w.-]*/", text) for text in texts):
-                    yield BrokenRule(say("a path is put together with `+`"), handed.path_of(path), node.lineno)
+                    yield BrokenRule(say("a path is joined with `+`"), handed.path_of(path), node.lineno)
 
 
 def _logged(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -207,7 +211,7 @@ def _lines(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     for path in present[:1]:
         for pattern in rule.texts("patterns"):
             if not re.search(pattern, GAP.sub("[]", handed.text(path) or ""), re.MULTILINE):
-                yield BrokenRule(say("nothing fits `{pattern}`", pattern=pattern), handed.path_of(path))
+                yield BrokenRule(say("no line matches `{pattern}`", pattern=pattern), handed.path_of(path))
     if not present and not _is_named(handed, str(rule.options["file"])):
         name = str(rule.options["file"]).split("|")[0]
         yield BrokenRule(say("{name} is missing", name=name), handed.path_of(name))
@@ -238,7 +242,7 @@ def _parameters(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     flags = set(re.findall(r"[\"']--?([\w-]+)[\"']", text))
     missing = [name for name in rule.texts("names") if name not in flags and name.replace("_", "-") not in flags]
     if missing:
-        yield BrokenRule(say("missing: {names}", names=", ".join(missing)), handed.path_of(path))
+        yield BrokenRule(say("missing arguments: {names}", names=", ".join(missing)), handed.path_of(path))
 
 
 def _document(handed: HandedOver, name: str) -> tuple[str, str | None]:
@@ -299,7 +303,7 @@ def _results(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     rows = [row for row in body.split("\n") if row.count("|") >= 3 and re.search(r"\d", row)]
     has_curve = re.search(r"!\[[^\[\]]*\]\([^()]+\)", body) is not None
     if not gaps and not rows and not has_curve:
-        yield BrokenRule(say("it has no table with figures, and no curve"), path, line)
+        yield BrokenRule(say("the section has no table with figures and no curve"), path, line)
 
 
 def _gaps_in(text: str) -> Iterator[tuple[int, str]]:
@@ -328,9 +332,11 @@ def _verdict(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     if verdict == "accepted":
         return
     if verdict == "rehearsal":
-        yield BrokenRule(say("the evidence is of a rehearsal, which says nothing of speed or accuracy on the card"))
+        yield BrokenRule(
+            say("the evidence is from a rehearsal, which shows neither the speed nor the accuracy of the card")
+        )
     elif verdict:
-        yield BrokenRule(say("the evidence says: {verdict}", verdict=verdict))
+        yield BrokenRule(say("the verdict of the evidence is: {verdict}", verdict=verdict))
     else:
         yield BrokenRule(say("no evidence of `torchferry accept` was handed over"))
 
@@ -352,7 +358,7 @@ def _levels(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         value = stated if GAP.search(line) else re.sub(r"(?<!\s)\s*[(（-].*", "", stated)
         if value not in allowed:
             yield BrokenRule(
-                say("{name} is `{value}`, none of {names}", name=key, value=value, names=", ".join(allowed)),
+                say("{name} is `{value}`; allowed: {names}", name=key, value=value, names=", ".join(allowed)),
                 handed.path_of(name),
                 number,
             )
@@ -375,7 +381,7 @@ def _addresses_named(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     name = str(rule.options["file"])
     readme = handed.text("README.md")
     if name in handed.sizes and readme is not None and name not in readme:
-        yield BrokenRule(say("{name} is not named", name=name), handed.path_of("README.md"))
+        yield BrokenRule(say("{name} is not mentioned", name=name), handed.path_of("README.md"))
 
 
 def _no_downloads(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -384,12 +390,12 @@ def _no_downloads(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         if re.search(str(rule.options["heading"]), heading):
             for offset, text in enumerate(body.split("\n"), 1):
                 if _LINK.search(text):
-                    yield BrokenRule(say("a link to download from"), handed.path_of(name), line + offset)
+                    yield BrokenRule(say("a download link"), handed.path_of(name), line + offset)
     for path in handed.sizes:
         if path.endswith((".py", *_SHELL)):
             for number, text in enumerate((handed.text(path) or "").split("\n"), 1):
                 if _DOWNLOAD.search(text.partition("#")[0]):
-                    yield BrokenRule(say("a download"), handed.path_of(path), number)
+                    yield BrokenRule(say("this line downloads a file"), handed.path_of(path), number)
 
 
 def _pull_request(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
@@ -401,7 +407,7 @@ def _pull_request(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
         if line.startswith(f"{key}:"):
             value = line.partition(":")[2].strip()
             if not re.fullmatch(str(rule.options["pattern"]), value):
-                yield BrokenRule(say("it is `{value}`", value=value), PULL_REQUEST, number)
+                yield BrokenRule(say("{name} is `{value}`", name=key, value=value), PULL_REQUEST, number)
             return
     yield BrokenRule(say("the line `{name}: ...` is missing", name=key), PULL_REQUEST)
 

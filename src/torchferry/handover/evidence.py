@@ -24,6 +24,8 @@ _LARGEST = 1 << 24
 _LONGEST = 2000
 """Characters of one text that is taken over."""
 
+_AGAIN = say("write it again with `torchferry accept -o DIR`")
+
 
 class MetricFigures(NamedTuple):
     """One metric on both sides, as texts with their units; empty where a side is not known."""
@@ -94,14 +96,14 @@ def read_accept_evidence(path: Path) -> AcceptEvidence:
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=file, error=error.strerror or error)) from None
     except (ValueError, RecursionError) as error:
-        raise TorchferryError(say("{path} is damaged: {error}", path=file, error=str(error)[:200])) from None
+        raise TorchferryError(say("{path} is damaged: {error}", path=file, error=str(error)[:200]), _AGAIN) from None
     if (
         not isinstance(document, dict)
         or document.get("kind") != acceptance.KIND
         or document.get("schema") != acceptance.SCHEMA
     ):
         raise TorchferryError(
-            say("{path} is no evidence of `torchferry accept` that this version reads", path=file),
+            say("{path} is not `torchferry accept` evidence that this version can read", path=file),
             say("name the folder that `torchferry accept -o DIR` wrote"),
         )
     try:
@@ -110,7 +112,7 @@ def read_accept_evidence(path: Path) -> AcceptEvidence:
         return read
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TorchferryError(
-            say("{path} is damaged: {error}", path=file, error=f"{type(error).__name__}: {error}"[:200])
+            say("{path} is damaged: {error}", path=file, error=f"{type(error).__name__}: {error}"[:200]), _AGAIN
         ) from None
 
 

@@ -48,7 +48,7 @@ class HandedOver:
 
     def __init__(self, root: Path, form_name: str = "", verdict: str = "") -> None:
         if not root.is_dir():
-            raise UsageError(say("{path} is no folder", path=root))
+            raise UsageError(say("{path} is not a folder", path=root))
         read = read_record(root)
         self.root = root
         self.record: HandoverRecord | None = None if read is None else read[0]
@@ -56,7 +56,7 @@ class HandedOver:
         name = form_name or ("" if self.record is None else self.record.form)
         if not name:
             raise UsageError(
-                say("no form is named, and {path} has no {name}", path=root, name=NAME),
+                say("no form was given, and {path} has no {name}", path=root, name=NAME),
                 say("name it with --for; known: {names}", names=", ".join(form_names())),
             )
         self.form: HandoverForm = form_of(name)

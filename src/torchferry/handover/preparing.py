@@ -78,7 +78,7 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     remarks = list(_argument_remarks(request, arguments))
     if starts_processes(project, request.program):
         remarks.append(
-            say("{program} starts processes of its own: start it once for each machine, not with torchrun",
+            say("{program} starts its processes itself: start it once per machine, without torchrun",
                 program=request.program)
         )  # fmt: skip
 
@@ -87,7 +87,12 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     if form.logger is not None:
         log_lines = tuple(loss_lines(imported_paths(request.program, project), project, form.logger))
         if not log_lines:
-            remarks.append(say("no print of a loss was found in {program}: nothing is logged", program=request.program))
+            remarks.append(
+                say(
+                    "no print of a loss was found in {program}: the zoo's logger is not called; add its calls by hand",
+                    program=request.program,
+                )
+            )
         elif request.unsafe:
             edited = _with_log_lines(request, project, log_lines)
     licensed = {path: _licensed(request, file, edited.get(path)) for path, file in contents.items()}
@@ -99,12 +104,15 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
     undecoded = [path for path, (_, _, is_text) in licensed.items() if not is_text]
     if undecoded:
         remarks.append(
-            say("not decodable, so that no licence line was added: {names}", names=", ".join(sorted(undecoded)[:5]))
+            say(
+                "these files cannot be decoded, so no licence line was added: {names}",
+                names=", ".join(sorted(undecoded)[:5]),
+            )
         )
     if request.changed is None and form.changed_line:
         remarks.append(
-            say("which files were changed is not known: there is no migration's journal and no git; name the original "
-                "with --original")
+            say("it is unknown which files were changed: there is no migration journal and no git; name the "
+                "original folder with --original")
         )  # fmt: skip
     if not request.files.licences:
         remarks.append(say("the project has no licence file: ask its authors before anything is handed over"))
@@ -127,7 +135,12 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
         if made is None:
             continue
         if made.path in present:
-            remarks.append(say("{path} is the project's own, and stays", path=made.path))
+            remarks.append(
+                say(
+                    "{path} belongs to the project and is kept; the form's file of this name was not written",
+                    path=made.path,
+                )
+            )
             continue
         prepared.append(made)
     _add_requirements(request, folder, prepared, remarks)
@@ -167,8 +180,8 @@ def _insisted_files(
             f"{shown_path(path)}:{secret.line} ({secret.reason})" for path, secret in found[:_MOST_PLACES]
         )
         raise TorchferryError(
-            say("texts of the hand-over would hold secrets, so nothing was written: {places}", places=places),
-            say("they come from --set, from the evidence or from the project's README: name other values"),
+            say("texts of the hand-over would contain secrets, so nothing was written: {places}", places=places),
+            say("the texts come from --set, from the evidence or from the project's README: remove the secrets there"),
         )
     insisted += [InsistedFile(path, secret.line, secret.reason.render("en"), True) for path, secret in found]
     return tuple(insisted)
@@ -196,7 +209,7 @@ def _domain(form: HandoverForm, domain: str) -> str:
         return ""
     if not domain or not all(_MODEL.match(part) for part in domain.split("/")):
         raise UsageError(
-            say("the model's domain is needed") if not domain else say("`{name}` is no domain", name=domain),
+            say("the model's domain is missing") if not domain else say("`{name}` is not a valid domain", name=domain),
             say("name it with --domain; the zoo has {names}", names=", ".join(form.domains)),
         )
     return domain
@@ -268,17 +281,17 @@ def _argument_remarks(request: HandoverRequest, arguments: ProgramArguments) -> 
     if not arguments.arguments:
         if arguments.otherwise:
             remarks.append(
-                say("{program} takes its settings with {names}, which is not read: the start script passes on what it "
-                    "is given", program=request.program, names=", ".join(arguments.otherwise))
+                say("{program} takes its settings with {names}, which torchferry does not read: the start script "
+                    "passes its arguments on unchanged", program=request.program, names=", ".join(arguments.otherwise))
             )  # fmt: skip
         else:
             remarks.append(
-                say("{program} has no arguments that can be read: the start script passes on what it is given",
+                say("no arguments were found in {program}: the start script passes its arguments on unchanged",
                     program=request.program)
             )  # fmt: skip
     if arguments.unread:
         remarks.append(
-            say("arguments that only a run knows are passed on as they are: {places}",
+            say("arguments that are defined only at run time are passed on unchanged: {places}",
                 places=", ".join(arguments.unread[:5]))
         )  # fmt: skip
     return remarks
@@ -336,9 +349,11 @@ def _add_requirements(
     path = f"{folder}/requirements.txt"
     number = next((number for number, file in enumerate(prepared) if file.path == path), None)
     if number is None:
-        remarks.append(say("the project has no requirements.txt: name its packages in the one that was written"))
+        remarks.append(
+            say("the project has no requirements.txt: add its packages to the requirements.txt that was written")
+        )
         text = f"{wanted}\n" if wanted else ""
-        heading = say("packages that the model needs, one a line").render(request.lang)
+        heading = say("packages that the model needs, one per line").render(request.lang)
         prepared.append(PreparedFile(path, f"# {heading}\n{text}".encode(), 0o644, FileOrigin.GENERATED))
     elif wanted and wanted.encode() not in prepared[number].data:
         file = prepared[number]

@@ -42,8 +42,8 @@ def choose_program(root: Path, files: ProjectFiles, named: str = "") -> str:
     program = _chosen(root, files, named)
     if not _SAFE.match(program):
         raise UsageError(
-            say("`{name}` has characters that are not written into scripts", name=repr(program)[1:-1]),
-            say("rename the program: letters, digits, `_`, `.`, `+` and `-`"),
+            say("the name `{name}` has characters that a start script cannot contain", name=repr(program)[1:-1]),
+            say("rename the program; allowed: letters, digits, `_`, `.`, `+` and `-`"),
         )
     return program
 
@@ -71,7 +71,7 @@ def _chosen(root: Path, files: ProjectFiles, named: str) -> str:
             say("no Python program was found in {root}", root=root), say("name the one that trains with --program")
         )
     raise UsageError(
-        say("several programs may be the model's: {names}", names=listed(candidates, _MOST)),
+        say("several programs may train the model: {names}", names=listed(candidates, _MOST)),
         say("name the one that trains with --program"),
     )
 
@@ -81,9 +81,15 @@ def _not_the_projects(files: ProjectFiles, named: str, path: str) -> UsageError:
         if path.endswith(".py") and f"{path}/".startswith(f"{left.path}/"):
             return UsageError(
                 say("{path} is not handed over: {reason}", path=named, reason=left.reason),
-                say("take it into git (`git add {path}`), or hand it over with --include {path}", path=path),
+                say(
+                    "hand it over with --include {path}; if git only does not track it, `git add {path}` is enough",
+                    path=path,
+                ),
             )
-    return UsageError(say("{path} is no Python file of the project", path=named))
+    return UsageError(
+        say("{path} is not a Python file of the project", path=named),
+        say("give the path of a Python file from the project's folder"),
+    )
 
 
 def require_whole_program(root: Path, files: ProjectFiles, program: str, exclude: tuple[str, ...] = ()) -> None:
@@ -106,18 +112,18 @@ def require_whole_program(root: Path, files: ProjectFiles, program: str, exclude
     secret = [left for left in files.left_out if left.is_secret and left.path in missing]
     if secret:
         raise TorchferryError(
-            say("the program needs files that hold secrets, so nothing was written: {places}", places=listed(
+            say("the program needs files that contain secrets, so nothing was written: {places}", places=listed(
                 (say("{place} ({reason})", place=left.place, reason=left.reason).render() for left in secret),
                 _MOST_PLACES)),
-            say("read the value from a variable of the environment instead; or insist with --include {path}",
+            say("read the secret from an environment variable instead, or insist with --include {path}",
                 path=shown_path(min(left.path for left in secret))),
         )  # fmt: skip
     if missing:
         raise TorchferryError(
             say("the program imports files that would not be handed over, so nothing was written: {places}",
                 places=listed(map(shown_path, missing), _MOST_PLACES)),
-            say("take them into git (`git add {path}`) or hand them over with --include {path}; what it can do without "
-                "is left out with --exclude", path=shown_path(min(missing))),
+            say("add them to git (`git add {path}`) or hand them over with --include {path}; leave out what the "
+                "program does not need with --exclude", path=shown_path(min(missing))),
         )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def project_files(
         effective.update(fitting)
         if fitting and is_included:
             raise UsageError(
-                say("{path} is named by --include and by --exclude", path=path), say("take one of the two away")
+                say("{path} is named by --include and by --exclude", path=path), say("remove one of the two")
             )
         reasons = (
             [LeftOut(path, say("left out by --exclude"))] if fitting else list(_reasons(path, status, media, shared))
@@ -235,14 +235,14 @@ def shared_files(root: Path) -> SharedFiles:
     ignored = ignored_by_git(root)
     if tracked is None:
         raise TorchferryError(
-            say("git does not say which files it tracks in {root}", root=root),
-            say("check what `git -C {root} ls-files` says", root=root),
+            say("git cannot list the tracked files in {root}", root=root),
+            say("check the output of `git -C {root} ls-files`", root=root),
         )
     if not tracked:
         if ignored is None:  # git ignores the folder as a whole, so it is no part of that checkout
             return SharedFiles()
         raise TorchferryError(
-            say("git tracks no file in {root}, so there is nothing that others may see", root=root),
+            say("git tracks no file in {root}, so nothing can be handed over", root=root),
             say("add the files of the project with `git add`; a commit is not needed"),
         )
     folders = {path[:at] for path in tracked for at, letter in enumerate(path) if letter == "/"}
@@ -261,7 +261,7 @@ def changed_files(root: Path, original: Path | None, commit: str) -> frozenset[s
         UsageError: `commit` cannot be the name of one.
     """
     if commit and not _COMMIT.match(commit):
-        raise UsageError(say("`{name}` is no commit", name=commit))
+        raise UsageError(say("--commit: `{name}` is not a commit", name=commit))
     changed: set[str] = set()
     told = False
     if original is not None:
@@ -349,7 +349,7 @@ def _walk(
             elif stat.S_ISREG(status.st_mode):
                 yield path, status
             else:
-                left_out.append(LeftOut(path, say("no regular file")))
+                left_out.append(LeftOut(path, say("not a regular file")))
         todo += reversed(inner)
 
 
@@ -360,7 +360,7 @@ def _gitignore(root: Path, prefix: str) -> list[Patterns]:
     except OSError as error:
         raise TorchferryError(
             say("cannot read {path}: {error}", path=path, error=error.strerror or error),
-            say("without it nobody knows which files are for others"),
+            say("make the file readable: it decides which files are handed over"),
         ) from None
 
 
@@ -386,7 +386,7 @@ def _reasons(path: str, status: os.stat_result, media: frozenset[str], shared: S
     if shared.tracked is not None and path not in shared.tracked:
         yield LeftOut(path, say("git does not track it") if named is None else named, is_secret=named is not None)
     if status.st_size > LARGEST_FILE:
-        yield LeftOut(path, say("larger than 100 MB: {size}", size=status.st_size))
+        yield LeftOut(path, say("larger than 100 MiB: {size} MiB", size=-(-status.st_size >> 20)))
     if is_data(path) or path.rpartition("/")[0] in media:
         yield LeftOut(path, say("a data set or weights, which are not handed over"))
 

@@ -63,7 +63,7 @@ def secrets_in_folder(handed: HandedOver) -> tuple[list[BrokenRule], list[Broken
     places = list(_every_file(top, unexamined))
     if record is None and handed.folder and (handed.root / PULL_REQUEST).is_file():
         places.append(handed.root / PULL_REQUEST)
-    control = say("a control folder, whose files are not examined: remove it")
+    control = say("a folder of version control or of torchferry, whose files are not examined: remove it")
     broken = [BrokenRule(control, Path(folder).relative_to(handed.root).as_posix(), 0) for folder in unexamined]
     recorded: list[BrokenRule] = []
     for place in counted(say("reading files"), places):

@@ -33,7 +33,7 @@ def template_values(request: HandoverRequest, facts: HandoverFacts) -> dict[str,
 
     source: Mapping[str, str] = {} if evidence is None else evidence.source
     data: Mapping[str, str] = {} if evidence is None else evidence.data
-    card = say("the card: `torchferry accept` on the card names it")
+    card = say("model of the card: `torchferry accept` on the card")
     values = {
         "model": facts.model,
         "model_id": facts.model_id,
@@ -51,7 +51,7 @@ def template_values(request: HandoverRequest, facts: HandoverFacts) -> dict[str,
         "source_url": known(source.get("url", ""), say("address of the source: --source-url")),
         "source_commit": known(source.get("commit", ""), say("commit of the source: --commit")),
         "licence": known(source.get("licence", "") or ", ".join(facts.licence), say("the source has no licence file")),
-        "self_test": asked("self_test", say("who ran the training by README.md alone, and that it works")),
+        "self_test": asked("self_test", say("who ran the training with README.md alone, and whether it worked")),
         "baseline_device": known(
             "" if evidence is None else evidence.baseline_device,
             say("the CUDA card: `baseline.device` of torchferry.accept.toml"),
@@ -77,7 +77,7 @@ def template_values(request: HandoverRequest, facts: HandoverFacts) -> dict[str,
     for name, text in request.said.items():
         if name not in values:
             raise UsageError(
-                say("`{name}` is no value of the form's texts", name=name),
+                say("--set {name}: the form has no text of this name", name=name),
                 say("known: {names}", names=", ".join(sorted(values))),
             )
         if text:
@@ -151,7 +151,7 @@ def _results(evidence: AcceptEvidence | None, lang: str) -> Iterator[str]:
         yield f"| {gap(say('metric of the model'), lang)} | {cuda} | {card} |"
     if not any(_SPEED.search(metric.name) for metric in metrics):
         step = None if evidence is None else evidence.seconds_per_step
-        yield f"| {say('seconds a step').render(lang)} | {cuda} | {card if step is None else f'{step:.4g}'} |"
+        yield f"| {say('seconds per step').render(lang)} | {cuda} | {card if step is None else f'{step:.4g}'} |"
     if evidence is not None and evidence.seconds is not None:
         yield f"| {say('run time').render(lang)} | - | {_seconds(evidence)} |"
     if evidence is not None and evidence.peak_memory is not None:

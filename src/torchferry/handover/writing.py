@@ -78,7 +78,7 @@ def _check(out: Path) -> None:
     if not os.path.lexists(out):
         return
     if out.is_symlink() or not out.is_dir():
-        raise _refused(out, say("it is no folder"))
+        raise _refused(out, say("it is not a folder"))
     present = dict(_files(out))
     if not present:
         return
@@ -96,7 +96,7 @@ def _check(out: Path) -> None:
     )
     if changed:
         named = ", ".join(changed[:_MOST]) + (f" (+{len(changed) - _MOST})" if len(changed) > _MOST else "")
-        raise _refused(out, say("it was changed since: {names}", names=named))
+        raise _refused(out, say("these files were changed since it was written: {names}", names=named))
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:

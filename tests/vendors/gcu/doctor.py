@@ -11,14 +11,14 @@ CASES = [
     Case(
         "tool.present", "gcu", (("ok", "shows 2 devices"),), machine={"outputs": {"efsmi -q": "?", "efsmi": GCU_TABLE}}
     ),
-    Case("card.health", "gcu", (("ok", "says True"),), machine=tool("efsmi -q", GCU_Q)),
+    Case("card.health", "gcu", (("ok", "reports True for 1 card"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "card.health",
         "gcu",
-        (("failure", "says False"),),
+        (("failure", "reports False"),),
         machine=tool("efsmi -q", GCU_Q.replace("Health                  : True", "Health : False")),
     ),
-    Case("card.memory_errors", "gcu", (("ok", "no memory errors"),), machine=tool("efsmi -q", GCU_Q)),
+    Case("card.memory_errors", "gcu", (("ok", "no uncorrectable memory errors"),), machine=tool("efsmi -q", GCU_Q)),
     Case(
         "card.memory_errors",
         "gcu",
@@ -67,7 +67,7 @@ CASES = [
             "nodes": {f"/dev/gcu{index}": node(f"/dev/gcu{index}") for index in range(2)},
         },
     ),
-    Case("python.toolkit", "gcu", (("skipped", "no Python package is known"),)),
+    Case("python.toolkit", "gcu", (("skipped", "not known to need Python packages"),)),
     Case(
         "probe.dtypes",
         "gcu",

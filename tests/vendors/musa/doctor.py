@@ -31,7 +31,7 @@ def musa_sdk(version: str) -> dict[str, str]:
 
 
 CASES = [
-    Case("driver.pci", "musa", (("ok", "1 on the PCI bus"),), MUSA_PCI),
+    Case("driver.pci", "musa", (("ok", "1 card on the PCI bus"),), MUSA_PCI),
     Case("driver.kernel", "musa", (("ok", KERNEL),), {f"/lib/modules/{KERNEL}/updates/dkms/mtgpu.ko": ""}),
     Case(
         "driver.kernel",
@@ -54,7 +54,7 @@ CASES = [
     Case(
         "driver.kernel",
         "musa",
-        (("warning", "not among those of this kernel"),),
+        (("warning", "has no file of it"),),
         {"/lib/modules/5.4.0-42-generic/updates/dkms/mtgpu.ko": "", "/proc/modules": "mtgpu 1 0\n"},
     ),
     Case("driver.iommu", "musa", (("warning", "the IOMMU is off"),), MUSA_PCI),
@@ -114,7 +114,7 @@ CASES = [
     Case(
         "container.runtime",
         "musa",
-        (("unknown", "cannot be read"),),
+        (("unknown", "cannot be parsed"),),
         {"/etc/docker/daemon.json": "{runtimes"},
         machine={"outputs": {"docker info": ""}},
     ),
@@ -147,7 +147,7 @@ CASES = [
     Case(
         "python.companions",
         "musa",
-        (("ok", "torchvision 0.24.1.post1+musa5.2.0"), ("unknown", "torchaudio 7.0 is not in the table")),
+        (("ok", "torchvision 0.24.1.post1+musa5.2.0"), ("unknown", "table does not have torchaudio 7.0; for torch")),
         machine=companions("2.9.1+musa5.2.0", torchvision="0.24.1.post1+musa5.2.0", torchaudio="7.0"),
     ),
     Case("python.sdk", "musa", (("ok", "fits MUSA SDK 5.2.0"),), musa_sdk("5.2.0"), machine=musa("2.9.1")),

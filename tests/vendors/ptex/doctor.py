@@ -38,7 +38,7 @@ CASES = [
     Case(
         "container.network",
         "ptex",
-        (("warning", "network of its own"),),
+        (("warning", "its own network"),),
         {**INSIDE, "/sys/class/net/eth0/ifindex": "12\n", "/sys/class/net/eth0/iflink": "13\n"},
     ),
     Case(
@@ -50,8 +50,14 @@ CASES = [
     Case(
         "container.ipc", "ptex", (("ok", "host's IPC namespace"),), INSIDE, machine={"links": {IPC: "ipc:[4026531839]"}}
     ),
-    Case("container.ipc", "ptex", (("warning", "of its own"),), INSIDE, machine={"links": {IPC: "ipc:[4026532177]"}}),
-    Case("container.ipc", "ptex", (("unknown", "cannot be told"),), INSIDE),
+    Case(
+        "container.ipc",
+        "ptex",
+        (("warning", "its own IPC namespace"),),
+        INSIDE,
+        machine={"links": {IPC: "ipc:[4026532177]"}},
+    ),
+    Case("container.ipc", "ptex", (("unknown", "cannot read /proc/self/ns/ipc"),), INSIDE),
     Case("container.ipc", "ptex", (("skipped", "no container"),)),
     Case(
         "python.plugin",  # T20 deployment manual, stage 3 step 6 and 6.6: the wheel lies there and was not installed

@@ -69,7 +69,12 @@ CASES = [
         (("failure", "was stopped"),),
         machine=tool("teco-smi", ProcessResult(None, problem="timeout")),
     ),
-    Case("tool.present", "sdaa", (("unknown", "cannot read"),), machine=tool("teco-smi", "SMI 9 {new form}\n")),
+    Case(
+        "tool.present",
+        "sdaa",
+        (("unknown", "does not know the format"),),
+        machine=tool("teco-smi", "SMI 9 {new form}\n"),
+    ),
     Case(
         "card.health", "sdaa", (("failure", "no longer on the bus"), ("ok", "OK")), machine=tool("teco-smi", SDAA_LOST)
     ),

@@ -21,7 +21,7 @@ def card_health(context: CheckContext) -> Iterator[Result]:
         if tool.lost and card.utilisation == tool.lost:
             yield failed(
                 say("card {index} reports no utilisation: it is no longer on the bus", index=card.index),
-                say("the tool shows {word} where a percentage belongs", word=tool.lost),
+                say("the tool shows {word} in place of a percentage", word=tool.lost),
                 "sudo reboot",
                 advice=say("if it happens again, send this report to the vendor"),
                 source=tool.source,
@@ -34,17 +34,18 @@ def card_health(context: CheckContext) -> Iterator[Result]:
     for card in sick:
         yield failed(
             say(
-                "card {index} ({card}): {tool} says {health}",
+                "card {index} ({card}): {tool} reports {health}",
                 index=card.index,
                 card=card.name,
                 tool=name,
                 health=card.health,
             ),
-            say("the driver has found a fault of the card"),
+            say("the driver reports a fault of the card"),
             " ".join((name, *context.smi.command[1:])),
             "sudo dmesg | tail -n 50",
             advice=say(
-                "stop the programs on it and restart the host; if the fault remains, send this report to the vendor"
+                "stop the programs on this card and restart the host; if the fault remains, send this report to "
+                "the vendor"
             ),
             source=tool.source,
         )
@@ -53,8 +54,8 @@ def card_health(context: CheckContext) -> Iterator[Result]:
     elif not sick:
         yield passed(
             say_plural(
-                "{tool} says {health} of {count}",
-                "{tool} says {health} of all {count}",
+                "{tool} reports {health} for {count} card",
+                "{tool} reports {health} for all {count} cards",
                 tool=name,
                 health=context.cards[0].health,
                 count=len(context.cards),

@@ -35,7 +35,12 @@ def card_memory(context: CheckContext) -> Iterator[Result]:
                 advice=_opened_by(openers),
             )
         elif not card.total:
-            yield unknown(say("card {index}: the tool shows a memory of 0", index=card.index))
+            yield unknown(
+                say(
+                    "card {index}: the tool shows a memory size of 0, so the memory in use was not judged",
+                    index=card.index,
+                )
+            )
         elif card.used / card.total <= _BUSY:
             free.append(card)
         else:
@@ -43,7 +48,7 @@ def card_memory(context: CheckContext) -> Iterator[Result]:
     yield from (_busy(context, card, openers, free) for card in busy)
     if free:
         names = ", ".join(card.index for card in free)
-        yield passed(say("more than half of the memory is free on: {cards}", cards=names))
+        yield passed(say("more than half of the memory is free on these cards: {cards}", cards=names))
 
 
 def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: list[SmiCard]) -> Result:
@@ -54,7 +59,7 @@ def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: lis
         cause = say("held by {who}", who=who)
     else:
         cause = _opened_by(openers) or say(
-            "the tool names no process that uses it, and no visible process has a card open"
+            "the tool names no process on this card, and no visible process has a card open"
         )
     looking = [f"ps -o pid,user,etime,args -p {holder.pid}" for holder in holders[:4]] or _looking(context, openers)
     return warned(
@@ -62,7 +67,7 @@ def _busy(context: CheckContext, card: SmiCard, openers: list[Opener], free: lis
         cause,
         *looking,
         *_another(context, free),
-        advice=say("in a container the tool shows the host's process numbers, which differ from those of ps")
+        advice=say("in a container the tool shows the host's process IDs; `ps` in the container shows others")
         if inside and holders
         else None,
     )

@@ -33,7 +33,7 @@ def card_memory_errors(context: CheckContext) -> Iterator[Result]:
                 say("card {index}: memory errors are not corrected (ECC is off)", index=card.index),
                 say("a flipped bit changes results silently"),
                 " ".join((str(context.tool_name), "-h")),
-                advice=say("the vendor's manual explains how to enable it; it uses some memory"),
+                advice=say("the vendor's manual explains how to enable ECC; ECC uses some memory"),
                 source=tool.source,
             )
     if tool.memory_error is None and all(card.uncorrected is None for card in context.cards):
@@ -47,18 +47,18 @@ def card_memory_errors(context: CheckContext) -> Iterator[Result]:
         elif count:
             yield failed(
                 say_plural(
-                    "card {index}: {count} memory error that could not be corrected",
-                    "card {index}: {count} memory errors that could not be corrected",
+                    "card {index}: {count} uncorrectable memory error",
+                    "card {index}: {count} uncorrectable memory errors",
                     index=card.index,
                     count=count,
                 ),
-                say("its memory is or was damaged: do not trust results computed since"),
+                say("the memory of the card is or was damaged: do not trust results computed on it"),
                 " ".join(_command(context, card)) if tool.memory_error else f"{context.tool_name} -q",
                 advice=say("take the card out of use and send this report to the vendor"),
                 source=tool.source,
             )
     if all(count == 0 for count in counts):
-        yield passed(say("no memory errors that could not be corrected"))
+        yield passed(say("no uncorrectable memory errors"))
 
 
 def _command(context: CheckContext, card: SmiCard) -> tuple[str, ...]:

@@ -35,14 +35,14 @@ def card_memory_size(context: CheckContext) -> Iterator[Result]:
                     total=card.total,
                     size=size,
                 ),
-                context.requirements.driver.iommu or say("the driver could not map all of its memory"),
+                context.requirements.driver.iommu or say("the driver could not map all memory of the card"),
                 "sudo dmesg | grep -i -e iommu -e 'BAR' | tail -n 20",
                 advice=say("enable `Above 4G Decoding` and resizable BARs in the firmware of the host"),
                 source=context.requirements.driver.source,
             )
             return
     if size_known:
-        yield passed(say("every card shows the memory of its model"))
+        yield passed(say("every card shows the memory size of its model"))
     else:
         yield unverified(say("how much memory {card} has", card=context.cards[0].name))
 

@@ -26,12 +26,12 @@ def card_temperature(context: CheckContext) -> Iterator[Result]:
     for index, value in hot.items():
         yield warned(
             say(
-                "card {index}: {degrees} C, and the others are at {middle} C",
+                "card {index}: {degrees} C; the median of all cards is {middle} C",
                 index=index,
                 degrees=f"{value:g}",
                 middle=f"{middle:g}",
             ),
-            say("its fan or air flow is blocked, or it is the only busy card"),
+            say("the fan or air flow of the card is blocked, or it is the only busy card"),
             " ".join((str(context.tool_name), *context.smi.command[1:])),
         )
     if hot:

@@ -28,14 +28,18 @@ def container_ipc(context: CheckContext) -> Iterator[Result]:
         return
     namespace = context.host.link(_LINK)
     if namespace is None:
-        yield unknown(say("whether this container has the host's IPC namespace cannot be told"), f"readlink {_LINK}")
+        yield unknown(
+            say("cannot read {path}: it is unknown whether this container uses the host's IPC namespace", path=_LINK),
+            f"readlink {_LINK}",
+        )
     elif namespace == _HOSTS:
-        yield passed(say("the container has the host's IPC namespace"), source=container.source)
+        yield passed(say("the container uses the host's IPC namespace"), source=container.source)
     else:
         yield warned(
-            say("the container has an IPC namespace of its own"),
+            say("the container has its own IPC namespace"),
             say(
-                "the vendor starts it with --ipc=host; without it, /dev/shm is small and containers cannot share memory"
+                "the vendor starts containers with --ipc=host; without it, /dev/shm is small and containers "
+                "cannot share memory"
             ),
             container.run,
             source=container.source,

@@ -20,7 +20,7 @@ def container_mounts(context: CheckContext) -> Iterator[Result]:
         yield reason
         return
     if not container.mounts:
-        yield skipped(say("no path of the host is known to be required"))
+        yield skipped(say("this target is not known to need a mounted path of the host"))
         return
     missing = [path for path in container.mounts if context.host.entry(path) is None]
     if missing:

@@ -19,15 +19,23 @@ def container_network(context: CheckContext) -> Iterator[Result]:
     if not around.evidence:
         yield skipped(say("this is no container"))
     elif around.bridged is None:
-        yield unknown(say("whether this container has the host's network cannot be told"), "ls /sys/class/net")
+        yield unknown(
+            say(
+                "{path} shows no network interface: it is unknown whether this container uses the host's network",
+                path="/sys/class/net",
+            ),
+            "ls /sys/class/net",
+        )
     elif not around.bridged:
-        yield passed(say("the container has the host's network"))
+        yield passed(say("the container uses the host's network"))
     elif "network" in container.flags:
         yield warned(
-            say("the container has a network of its own"),
-            say("the vendor starts it with the host's network; ranks on other hosts cannot reach it"),
+            say("the container has its own network"),
+            say(
+                "the vendor starts containers with the host's network; ranks on other hosts cannot reach this container"
+            ),
             container.run,
             source=container.source,
         )
     else:
-        yield passed(say("the container has a network of its own, which is enough for one host"))
+        yield passed(say("the container has its own network, which is enough for training on one host"))

@@ -25,7 +25,7 @@ def container_privileges(context: CheckContext) -> Iterator[Result]:
     else:
         yield warned(
             say("the container is not privileged"),
-            say("the vendor starts it with --privileged; without it, the device may not open"),
+            say("the vendor starts containers with --privileged; without it, the device may not open"),
             container.run,
             source=container.source,
             missing=None if context.card_nodes else Missing.CARD,

@@ -31,7 +31,7 @@ def container_runtime(context: CheckContext) -> Iterator[Result]:
         runtimes = settings.get("runtimes", {})
         default = settings.get("default-runtime", "")
     except (ValueError, AttributeError) as error:
-        yield unknown(say("/etc/docker/daemon.json cannot be read: {error}", error=error), "docker info")
+        yield unknown(say("/etc/docker/daemon.json cannot be parsed: {error}", error=error), "docker info")
         return
     if container.runtime in runtimes or default == container.runtime:
         yield passed(
@@ -43,6 +43,6 @@ def container_runtime(context: CheckContext) -> Iterator[Result]:
             say("the vendor's container toolkit is not installed, or not bound to Docker"),
             container.bind or "docker info --format '{{.Runtimes}}'",
             "sudo systemctl restart docker",
-            advice=say("nodes and paths can also be given one by one: {run}", run=container.run),
+            advice=say("device nodes and paths can also be passed one by one: {run}", run=container.run),
             source=container.source,
         )

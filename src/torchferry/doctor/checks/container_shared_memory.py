@@ -45,14 +45,14 @@ def container_shared_memory(context: CheckContext) -> Iterator[Result]:
     elif inside and container.shared_memory and space.total < container.shared_memory:
         yield warned(
             say("{path} has {size} MiB", path=_PLACE, size=size),
-            say("the vendor starts its containers with {wanted}", wanted=wanted),
+            say("the vendor starts containers with --shm-size={wanted}", wanted=wanted),
             *mend,
             source=container.source,
         )
     elif space.total < _LITTLE:
         yield warned(
             say("{path} has {size} MiB", path=_PLACE, size=size),
-            say("several loader workers of several ranks may fill it"),
+            say("the data loaders of several ranks may fill it"),
             *mend,
         )
     else:

@@ -16,7 +16,7 @@ def driver_iommu(context: CheckContext) -> Iterator[Result]:
     """Look for IOMMU groups: the kernel makes them when it is on."""
     host, driver = context.host, context.requirements.driver
     if driver.iommu is None:
-        yield skipped(say("these cards are not known to require it"))
+        yield skipped(say("these cards are not known to need the IOMMU"))
         return
     if host.find("/sys/kernel/iommu_groups/*"):
         yield passed(say("the IOMMU is on"), source=driver.source)
@@ -31,6 +31,6 @@ def driver_iommu(context: CheckContext) -> Iterator[Result]:
         driver.iommu,
         f"sudo sed -i.before 's/^GRUB_CMDLINE_LINUX_DEFAULT=\"/&{option} /' /etc/default/grub",
         "sudo update-grub && sudo reboot",
-        advice=say("also enable it in the firmware of the host (VT-d or AMD-Vi)"),
+        advice=say("also enable the IOMMU in the firmware of the host (VT-d or AMD-Vi)"),
         source=driver.source,
     )

@@ -23,11 +23,11 @@ def driver_kernel(context: CheckContext) -> Iterator[Result]:
     if host.kernel in kernels:
         yield passed(say("the driver is built for this kernel, {kernel}", kernel=host.kernel))
     elif not kernels:
-        yield skipped(say("no kernel here has the driver; see driver.module"))
+        yield skipped(say("the driver is installed for no kernel of this machine; see driver.module"))
     elif context.driver_loaded:
         yield warned(
-            say("the driver is running, but its file is not among those of this kernel, {kernel}", kernel=host.kernel),
-            say("it may be missing after the next restart"),
+            say("the driver is loaded, but /lib/modules/{kernel} has no file of it", kernel=host.kernel),
+            say("the driver may be missing after the next restart"),
             f"modinfo {name}",
             advice=context.requirements.driver.advice,
         )

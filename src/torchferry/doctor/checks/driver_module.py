@@ -24,13 +24,13 @@ def driver_module(context: CheckContext) -> Iterator[Result]:
         yield passed(say("kernel module {name} is loaded", name=name), source=source)
         return
     if context.host.read("/proc/modules") is None:
-        yield skipped(say("this system does not show its kernel modules"))
+        yield skipped(say("/proc/modules cannot be read, so loaded kernel modules are not visible"))
         return
     inside = container_info(context.host).evidence
     if context.host.kernel in context.kernels_with_driver:
         yield failed(
             say("kernel module {name} is not loaded", name=name),
-            say("it is built for this kernel but not loaded"),
+            say("the module is built for this kernel but not loaded"),
             f"sudo modprobe {name}",
             "sudo dmesg | tail -n 30",
             source=source,
@@ -39,7 +39,7 @@ def driver_module(context: CheckContext) -> Iterator[Result]:
         return
     yield failed(
         say("kernel module {name} is not loaded", name=name),
-        say("the host of this container has no driver")
+        say("the host of this container has not loaded the driver")
         if inside
         else say("the driver is not installed for this kernel, {kernel}", kernel=context.host.kernel),
         *(context.requirements.driver.install or (f"sudo modprobe {name}",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchferry.core.messages import say, say_in
+from torchferry.core.messages import say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.context import CheckContext
 from torchferry.doctor.result import Missing, Result, failed, passed, skipped, unverified
@@ -18,21 +18,28 @@ def driver_pci(context: CheckContext) -> Iterator[Result]:
     """Count the devices of the vendor that are accelerators."""
     host, driver = context.host, context.requirements.driver
     if not driver.pci_vendor:
-        yield unverified(say("the vendor's number on the PCI bus"))
+        yield unverified(say("the vendor's PCI ID"))
         return
     devices = host.find("/sys/bus/pci/devices/*")
     if not devices:
-        yield skipped(say("this system does not show its PCI bus"))
+        yield skipped(say("/sys/bus/pci/devices is empty, so the PCI bus is not visible"))
         return
     card_paths = [path for path in devices if is_card(context, path)]
     if card_paths:
         names = ", ".join(path.rpartition("/")[2] for path in card_paths)
-        yield passed(say("{count} on the PCI bus: {names}", count=len(card_paths), names=names), source=driver.source)
+        found = say_plural(
+            "{count} card on the PCI bus: {names}",
+            "{count} cards on the PCI bus: {names}",
+            count=len(card_paths),
+            names=names,
+        )
+        yield passed(found, source=driver.source)
         return
     yield failed(
         say("no card of vendor {vendor} is on the PCI bus", vendor=driver.pci_vendor),
         say(
-            "the host has no such card, it is badly seated or has no power, or it is not passed to this virtual machine"
+            "the host has no such card, the card is badly seated or has no power, or it is not passed to "
+            "this virtual machine"
         ),
         f"lspci -nn -d {driver.pci_vendor.removeprefix('0x')}:",
         "sudo dmesg | grep -i pci | tail -n 30",

@@ -20,7 +20,8 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
     if not version:
         if context.driver_loaded:
             yield unknown(
-                say("the driver is loaded, but its version cannot be found"), source=context.requirements.driver.source
+                say("the driver is loaded, but no known file states its version"),
+                source=context.requirements.driver.source,
             )
         else:
             yield skipped(say("there is no driver; see driver.module"))
@@ -41,9 +42,9 @@ def driver_version(context: CheckContext) -> Iterator[Result]:
                 version=version,
                 told=version_of_tool,
             ),
-            say("the image contains a driver, and the host runs another")
+            say("the image contains one driver version, and the host runs another")
             if inside
-            else say("the driver was upgraded, and the old one still runs"),
+            else say("the driver was upgraded, but the old version is still loaded"),
             mend or "sudo reboot",
             source=context.requirements.driver.source,
         )

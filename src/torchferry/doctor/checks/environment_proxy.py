@@ -42,16 +42,17 @@ def environment_proxy(context: CheckContext) -> Iterator[Result]:
         ok = False
         yield warned(
             say("a proxy is set, and no_proxy lacks {hosts}", hosts=", ".join(lacking)),
-            say("requests to servers on this host, and between ranks over http, then go to the proxy"),
+            say("requests to servers on this host, and between ranks over HTTP, then go to the proxy"),
             f"export no_proxy={','.join([*filter(None, exceptions), *lacking])}",
         )
     index = _index(context)
     if index.startswith("http://"):
         ok = False
         yield warned(
-            say("pip takes packages from {index}, which is not encrypted", index=masked(index)),
-            say("an attacker on the network could replace packages, and pip refuses it without trusted-host"),
+            say("pip downloads packages from {index} without encryption", index=masked(index)),
+            say("an attacker on the network could replace packages; without trusted-host, pip refuses this index"),
             "python -m pip config debug",
+            advice=say("use an https address; the command shows which file or variable sets the index"),
         )
     if ok:
         used = [f"{name}={masked(value)}" for name, value in set_ones.items() if value]

@@ -22,13 +22,13 @@ def environment_search_paths(context: CheckContext) -> Iterator[Result]:
         if value and kept != value:
             ok = False
             yield warned(
-                say("{name} names the current folder: {value}", name=name, value=value),
+                say("{name} has an empty or relative entry: {value}", name=name, value=value),
                 say(
-                    "it does so by an empty or relative entry: programs take what they find there first, and "
-                    "torchferry ignores such entries"
+                    "such an entry depends on the current folder: programs may load files from there; torchferry "
+                    "ignores the entry"
                 ),
                 f"export {name}={shlex.quote(kept)}" if kept else f"unset {name}",
-                advice=say("write a folder that programs need as an absolute path"),
+                advice=say("write each folder that programs need as an absolute path"),
             )
     if ok:
-        yield passed(say("no variable names the current folder"))
+        yield passed(say("no search path has an empty or relative entry"))

@@ -9,7 +9,7 @@ from torchferry.backends.cards import default_card
 from torchferry.backends.smi import SmiCard
 from torchferry.backends.unknown import Unknown
 from torchferry.backends.variable_values import card_numbers, hides_every_card, values_of
-from torchferry.core.messages import say, say_in, say_plural
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
 from torchferry.doctor.context import CheckContext
@@ -27,7 +27,7 @@ def environment_visible_devices(context: CheckContext) -> Iterator[Result]:
     backend = context.target.backend
     name, outer = backend.VISIBLE_DEVICES, backend.CONTAINER_VISIBLE_DEVICES
     if isinstance(name, Unknown):
-        yield unverified(say("the variable that chooses cards"))
+        yield unverified(say("which variable selects the cards"))
         return
     value = context.host.environment.get(name)
     judged = [] if value is None else list(_judged(context, name, value.strip()))
@@ -57,14 +57,18 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
         if other != _CUDA[0]:
             yield warned(
                 say("{other} is set but has no effect here", other=other),
-                say("on these cards {name} is used", name=name),
+                say("these cards use {name}", name=name),
                 f"unset {other}",
                 source=source,
             )
         elif own is None:
             yield warned(
                 say("{other} is set but has no effect here", other=other),
-                say("on these cards {name} is used; only `torchferry run` passes the list on to it", name=name),
+                say(
+                    "these cards use {name}; only `torchferry run` copies the list of {other} to it",
+                    name=name,
+                    other=other,
+                ),
                 f"unset {other}" if card_numbers(value) is None else f"export {name}={value}; unset {other}",
                 source=source,
             )
@@ -72,7 +76,7 @@ def _of_cuda(context: CheckContext, name: str, outer: str | Unknown | None) -> I
             yield warned(
                 say("{other} is {value}, and {name} is {own}", other=other, value=value, name=name, own=own),
                 say(
-                    "on these cards {name} is used, also under `torchferry run`; {other} is ignored",
+                    "these cards use {name}, also under `torchferry run`; {other} is ignored",
                     name=name,
                     other=other,
                 ),
@@ -95,7 +99,7 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     if numbers is None:
         yield warned(
             say("{name} is `{value}`, which is not a list of numbers", name=name, value=value),
-            say("card names and other texts are not read everywhere; parsing may stop at the first of them"),
+            say("not every program can read card names or other texts; parsing may stop at the first one"),
             f"export {name}=0",
             source=source,
         )
@@ -106,14 +110,14 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     if count and any(number not in named for number in beyond):
         worst = max(number for number in beyond if number not in named)
         yield failed(
-            say("{name} names device {number}, but there are {count}", name=name, number=worst, count=count),
-            say("numbers begin at 0; in a container they count the cards of the container"),
+            _beyond(name, worst, count),
+            say("device numbers begin at 0, and no device here has this number"),
             f"export {name}={','.join(map(str, range(count)))}",
             source=source,
         )
     elif count and beyond:
         yield unknown(
-            say("{name} names device {number}, but there are {count}", name=name, number=max(beyond), count=count),
+            _beyond(name, max(beyond), count),
             f"export {name}={','.join(map(str, range(count)))}",
             advice=say(
                 "nobody has verified whether {name} counts the container's cards from 0 or the host's", name=name
@@ -122,10 +126,20 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
     elif len(set(numbers)) < len(numbers) or (numbers != sorted(numbers) and not in_any_order):
         yield warned(
             say("{name} is {value}: numbers are repeated or out of order", name=name, value=value),
-            say("not every plugin supports another order"),
+            say("not every plugin accepts repeated or unordered numbers"),
             f"export {name}={','.join(map(str, sorted(set(numbers))))}",
             source=source,
         )
+
+
+def _beyond(name: str, number: int, count: int) -> Message:
+    return say_plural(
+        "{name} names device {number}, but there is {count} device",
+        "{name} names device {number}, but there are {count} devices",
+        name=name,
+        number=number,
+        count=count,
+    )
 
 
 def _devices_present(context: CheckContext) -> tuple[int, set[int]]:
@@ -162,7 +176,7 @@ def _outer(context: CheckContext, outer: str) -> Iterator[Result]:
     if value is None and context.requirements.container.variable_needed:
         yield failed(
             say("{name} is not set in this container", name=outer),
-            say("the container runtime passes no card in without it"),
+            say("without it, the container runtime passes no card into the container"),
             context.requirements.container.run,
             source=context.requirements.container.source,
             missing=Missing.CARD,

@@ -16,6 +16,8 @@ def library_collective(context: CheckContext) -> Iterator[Result]:
     """Judge the library behind the collective backend."""
     wanted = [library for library in context.requirements.libraries if library.role == "collective"]
     if not wanted:
-        yield unverified(say("which library is behind {name}", name=context.target.backend.COLLECTIVE))
+        yield unverified(
+            say("which library implements the collective backend {name}", name=context.target.backend.COLLECTIVE)
+        )
     for library in wanted:
         yield judged(context, library)

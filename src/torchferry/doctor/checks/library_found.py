@@ -41,9 +41,9 @@ def judged(context: CheckContext, library: RequiredLibrary) -> Result:
     if not file.size:
         return failed(
             say("{path} is empty (`file too short`)", path=file.path),
-            say("it is a placeholder for the host's library, which was not mounted")
+            say("the file is a placeholder for the host's library, which was not mounted")
             if inside
-            else say("its installation was interrupted"),
+            else say("its installation was interrupted: install {package} again", package=library.package),
             *(filter(None, (container.bind, container.run)) if inside else (f"ls -l {file.path}",)),
             source=library.source,
         )
@@ -62,7 +62,7 @@ def judged(context: CheckContext, library: RequiredLibrary) -> Result:
     name = file.path.rpartition("/")[2]
     complaint = (context.python.libraries or {}).get(name)
     if complaint is None:
-        return unknown(say("{path} exists; loading it could not be tested", path=file.path))
+        return unknown(say("{path} exists, but loading it could not be tested", path=file.path))
     explanation = context.explained(complaint) if complaint else None
     if explanation is not None:
         return failed(

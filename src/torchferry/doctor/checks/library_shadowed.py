@@ -19,7 +19,7 @@ def library_shadowed(context: CheckContext) -> Iterator[Result]:
     if gone:
         yield warned(
             say("LD_LIBRARY_PATH has folders that do not exist: {folders}", folders=", ".join(gone[:4])),
-            say("it was set for another version, or for another machine"),
+            say("the variable was probably set for another version or another machine"),
             "export LD_LIBRARY_PATH=" + ":".join(folder for folder in entries if folder not in gone),
         )
     hidden = False
@@ -37,9 +37,11 @@ def library_shadowed(context: CheckContext) -> Iterator[Result]:
                     first=copies[0].path,
                     others=", ".join(file.path for file in others),
                 ),
-                say("the loader uses the first that it finds, and the two differ"),
+                say("the loader uses the first file that it finds, and the files differ"),
                 "export LD_LIBRARY_PATH=" + ":".join(dict.fromkeys([others[0].path.rpartition("/")[0], *entries])),
-                advice=say("if the first is the right one, leave it; otherwise put the other's folder first"),
+                advice=say(
+                    "if the first file is the right one, leave it; otherwise put the folder of the other one first"
+                ),
             )
     if not hidden and not gone:
         yield (

@@ -74,7 +74,7 @@ def node_access(context: CheckContext) -> Iterator[Result]:
     elif not node.group:
         yield failed(
             what,
-            say("they belong only to root; nobody has verified which group they should have")
+            say("the nodes belong only to root; nobody has verified which group they should have")
             if not entry.gid
             else say("they belong to the group number {gid}, which has no name here", gid=entry.gid),
             f"ls -l {entry.path}",

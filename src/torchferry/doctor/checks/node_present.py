@@ -15,7 +15,7 @@ from torchferry.doctor.result import Missing, Result, failed, passed, unverified
 def node_present(context: CheckContext) -> Iterator[Result]:
     """Look for each kind of node that the target has."""
     if not context.requirements.nodes:
-        yield unverified(say("the device nodes"))
+        yield unverified(say("which device nodes the cards have"))
         return
     nodes_by_rule = {node: context.host.find(node.pattern) for node in context.requirements.nodes}
     present = ", ".join(f"{len(paths)} x {node.pattern}" for node, paths in nodes_by_rule.items() if paths)
@@ -29,7 +29,9 @@ def node_present(context: CheckContext) -> Iterator[Result]:
     if container_info(context.host).evidence:
         yield failed(
             say("this container has no {nodes}", nodes=names),
-            say("this container was started without the cards"),
+            say("this container was started without these device nodes")
+            if present
+            else say("this container was started without the cards"),
             *filter(None, (context.requirements.container.bind, context.requirements.container.run)),
             advice=say("start the container again: nodes cannot be added to a running container"),
             source=context.requirements.container.source or sources,
@@ -39,7 +41,7 @@ def node_present(context: CheckContext) -> Iterator[Result]:
     loaded = context.driver_loaded
     yield failed(
         say("missing: {nodes}", nodes=names),
-        say("the driver is loaded and has found no card; see driver.pci")
+        say("the driver is loaded but did not create these nodes; see driver.pci")
         if loaded
         else say("the driver creates these nodes, but it is not loaded; see driver.module"),
         *(("sudo dmesg | tail -n 30",) if loaded else context.requirements.driver.install or ("lsmod",)),

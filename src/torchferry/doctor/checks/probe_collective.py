@@ -19,7 +19,7 @@ def probe_collective(context: CheckContext) -> Iterator[Result]:
     if outcome is None:
         yield skipped(say("the probe did not get this far"))
     elif outcome.get("skipped"):
-        yield skipped(say("there is only one device"))
+        yield skipped(say("there is only one device, so no collective was tested"))
     elif outcome.get("limit"):
         yield warned(
             say_plural(

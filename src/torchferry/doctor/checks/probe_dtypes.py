@@ -20,7 +20,7 @@ def probe_dtypes(context: CheckContext) -> Iterator[Result]:
         note = backend.DTYPE_NOTES.get(name)
         yield warned(
             say("{name} does not work on the device: {error}", name=name, error=error),
-            note if note is not None else say("the card or the plugin lacks it"),
+            note if note is not None else say("the card or the plugin does not support this dtype"),
             f"torchferry backend show {context.target.name}",
             source=backend.source_of("DTYPES") if note is not None else "",
         )

@@ -17,4 +17,4 @@ def probe_matmul(context: CheckContext) -> Iterator[Result]:
     results, good = tried(context, "matmul")
     yield from results
     if good:
-        yield passed(say("256 x 256 as on the CPU (within 1 %) on: {devices}", devices=", ".join(good)))
+        yield passed(say("a 256 x 256 product agrees with the CPU (within 1 %) on: {devices}", devices=", ".join(good)))

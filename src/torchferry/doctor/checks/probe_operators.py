@@ -22,6 +22,6 @@ def probe_operators(context: CheckContext) -> Iterator[Result]:
             f"torchferry rehearse -t {context.target} -- python YOUR_PROGRAM.py  # says which lines use it",
         )
     if good:
-        yield passed(say("as on the CPU: {names}", names=", ".join(good)))
+        yield passed(say("same results as on the CPU: {names}", names=", ".join(good)))
     elif not bad:
         yield skipped(say("the probe did not get this far"))

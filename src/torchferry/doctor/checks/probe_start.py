@@ -65,7 +65,7 @@ def probe_start(context: CheckContext) -> Iterator[Result]:
                 how=probe["stopped"],
                 step=probe.get("doing", "?"),
             ),
-            say("the device hangs or its library crashes at this step"),
+            say("the plugin or a library ended the process at this step"),
             "sudo dmesg | tail -n 30",
             evidence=tuple(probe.get("lines", ())),
         )

@@ -39,8 +39,8 @@ def python_autoload(context: CheckContext) -> Iterator[Result]:
         return
     if backend.PLUGIN not in (context.python.entry_points or {}):
         yield warned(
-            say("{plugin} has no entry point for torch to load it by", plugin=backend.PLUGIN),
-            say("it was copied or built in place, not installed"),
+            say("torch cannot load {plugin} automatically: the plugin has no entry point", plugin=backend.PLUGIN),
+            say("the plugin was copied or built in place, not installed; programs must import it"),
             f"{context.host.python} -m pip show {backend.PLUGIN}",
         )
         return

@@ -41,19 +41,27 @@ def python_companions(context: CheckContext) -> Iterator[Result]:
 def _judged(context: CheckContext, name: str, version: str, row: Row | None, rows: Sequence[Row]) -> Result:
     values = {"name": name, "version": version, "torch": context.torch}
     if row is None:
-        return unknown(say("which {name} belongs to torch {torch} is not known here; {version} is installed", **values))
+        return unknown(say("it is unknown which {name} belongs to torch {torch}; {version} is installed", **values))
     wanted = _wanted(row, name)
     if _minor(version) == _minor(wanted):
         return passed(say("{name} {version} belongs to torch {torch}", **values), source=row.source)
     if not any(_minor(version) == _minor(_wanted(other, name)) for other in rows):
         return unknown(
-            say("{name} {version} is not in the table, which has {wanted} for torch {torch}", wanted=wanted, **values),
+            say(
+                "torchferry's table does not have {name} {version}; for torch {torch} it has {wanted}",
+                wanted=wanted,
+                **values,
+            ),
             source=row.source,
         )
     index = f" --index-url {_CPU_INDEX}" if context.requirements.python.build == "cpu" else ""
     return warned(
         say("{name} {version} is installed, but torch {torch} needs {wanted}", wanted=wanted, **values),
-        say("one of the two was replaced alone, for example by a project's script; its operators then do not load"),
+        say(
+            "one of the two was replaced alone, for example by a project's script; the operators of {name} "
+            "then do not load",
+            name=name,
+        ),
         f"{context.host.python} -m pip install {name}=={wanted} --no-deps{index}",
         advice=say(
             "without --no-deps pip replaces torch too; if torch is the one that was replaced, see python.versions"

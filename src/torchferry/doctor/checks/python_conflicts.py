@@ -13,7 +13,7 @@ _OURS = "torchferry"
 """How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
 
 
-@check("python.conflicts", rank=9, side="python", title=say_in("check", "packages in the way"))
+@check("python.conflicts", rank=9, side="python", title=say_in("check", "conflicting packages"))
 def python_conflicts(context: CheckContext) -> Iterator[Result]:
     """Look at what torch would load by itself, and for packages that serve CUDA alone."""
     python = context.python
@@ -25,7 +25,7 @@ def python_conflicts(context: CheckContext) -> Iterator[Result]:
     if others:
         yield warned(
             say("torch loads other plugins too: {names}", names=", ".join(others)),
-            say("torch allows one plugin a process for its free device key; the first one wins, or the import fails"),
+            say("torch accepts only one such plugin per process: the first one wins, or the import fails"),
             *(f"{context.host.python} -m pip uninstall {name}" for name in others),
         )
     packages = context.cuda_packages
@@ -37,7 +37,7 @@ def python_conflicts(context: CheckContext) -> Iterator[Result]:
                 count=len(packages),
                 names=", ".join(packages[:6]),
             ),
-            say("they use disk space, and code that finds them may choose them"),
+            say("these packages use disk space, and code that finds them may use them"),
             f"{context.host.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),
         )

@@ -29,10 +29,14 @@ def python_import(context: CheckContext) -> Iterator[Result]:
         yield failed(what, explanation.cause, *explanation.commands, source=explanation.source, evidence=evidence)
         return
     if imported.process is not None and imported.process.problem == "timeout":
-        cause = say("it does not finish: the driver does not answer, or another process holds every card")
+        cause = say(
+            "the import did not finish within the time limit: the driver does not answer, or another "
+            "process holds every card"
+        )
     elif imported.process is not None and imported.process.status is not None and imported.process.status < 0:
         cause = say(
-            "the process crashed with signal {number}: libraries do not fit together", number=-imported.process.status
+            "the process crashed with signal {number}: libraries probably do not fit together",
+            number=-imported.process.status,
         )
     else:
         cause = say("{line}", line=lines[-1][:300] if lines else "?")
@@ -40,6 +44,6 @@ def python_import(context: CheckContext) -> Iterator[Result]:
         what,
         cause,
         f"cd / && {context.host.python} -c 'import torch, {plugin}'",
-        advice=say("the checks of host and libraries above show what may be missing"),
+        advice=say("the checks of the host and the libraries show what may be missing"),
         evidence=evidence,
     )

@@ -36,7 +36,7 @@ def python_interpreter(context: CheckContext) -> Iterator[Result]:
     if python.bits != 64:
         yield failed(
             say("{python} is a 32-bit Python", python=path),
-            say("torch has no build for it"),
+            say("torch has no build for a 32-bit Python"),
             "torchferry doctor --python /path/to/python",
         )
         return
@@ -54,7 +54,7 @@ def python_interpreter(context: CheckContext) -> Iterator[Result]:
                 name=chosen.name,
                 python=python.executable,
             ),
-            say("another Python is examined than the one that the environment with the plugin starts"),
+            say("torchferry examined another Python than the one of that environment"),
             *activate,
             f"torchferry doctor --target {context.target} --python {shlex.quote(chosen.python)}",
             evidence=tuple(other.prefix for other in others),

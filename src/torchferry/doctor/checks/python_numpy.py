@@ -30,9 +30,12 @@ def python_numpy(context: CheckContext) -> Iterator[Result]:
     if imported.numpy or (old and not seen):
         yield warned(
             say("torch {torch} cannot exchange data with NumPy {numpy}", **values),
-            say("it was built against NumPy 1: `tensor.numpy()` and `torch.from_numpy()` fail, as in data loaders")
+            say(
+                "this torch was built with NumPy 1: `tensor.numpy()` and `torch.from_numpy()` fail, for example "
+                "in data loaders"
+            )
             if old
-            else say("a tensor could not be given to NumPy"),
+            else say("converting a tensor to NumPy failed"),
             f"{context.host.python} -m pip install 'numpy<2'",
             source=_SOURCE if old else "",
             evidence=(masked(imported.numpy),) if imported.numpy else (),

@@ -40,7 +40,10 @@ def python_plugin(context: CheckContext) -> Iterator[Result]:
             continue
         yield failed(
             say("{module} is not installed in {python}", module=module, python=python.executable),
-            say("without it torch knows no device {device}", device=context.target.backend.DEVICE_TYPE),
+            say(
+                "without this module, torch does not know the device type {device}",
+                device=context.target.backend.DEVICE_TYPE,
+            ),
             *install_commands(context),
             advice=context.target.install,
             source=context.target.backend.source_of("INSTALL"),

@@ -40,7 +40,7 @@ def python_sdk(context: CheckContext) -> Iterator[Result]:
         ]
         yield failed(
             say("plugin {plugin} is built for {sdk} {wanted}, but {version} is installed", **values),
-            say("source: {where}; operators then fail or give wrong results", where=where),
+            say("operators then fail or give wrong results; the installed version is from {where}", where=where),
             *(install_commands(context, row, fitting[0]) if fitting else ()),
             f"torchferry backend show {context.target.name}",
             advice=context.requirements.sdk.install,

@@ -21,7 +21,7 @@ def python_toolkit(context: CheckContext) -> Iterator[Result]:
     """Look for the modules that the setup script adds to PYTHONPATH, and for the distributions that they import."""
     sdk, python = context.requirements.sdk, context.python
     if not (sdk.modules or sdk.packages):
-        yield skipped(say("no Python package is known to be needed by {sdk}", sdk=sdk.name or "SDK"))
+        yield skipped(say("{sdk} is not known to need Python packages", sdk=sdk.name or "SDK"))
         return
     scripts = [path for pattern in sdk.scripts for path in context.host.find(pattern)]
     if not scripts and not context.sdk_version[0]:

@@ -21,7 +21,7 @@ def python_torch(context: CheckContext) -> Iterator[Result]:
     if not python.has("torch"):
         yield failed(
             say("torch is not installed in {python}", python=python.executable),
-            say("another Python may have it; by default torchferry examines the one that it runs in"),
+            say("another Python may have torch; by default torchferry examines the Python that runs it"),
             _elsewhere(context),
             *install_commands(context),
             advice=context.target.install,

@@ -19,7 +19,7 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
         if sdk.folders:
             yield skipped(say("{sdk} has no setup script; see library.found", sdk=sdk.name))
         else:
-            yield unverified(say("how the toolkit's environment is set up"))
+            yield unverified(say("how to set up the environment of the toolkit"))
         return
     if not scripts:
         yield skipped(say("there is no {script}; see sdk.installed", script=" / ".join(sdk.scripts)))
@@ -30,7 +30,7 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
         if value and context.host.entry(value) is None:
             yield failed(
                 say("{name} is {value}, which does not exist", name=name, value=value),
-                say("it was set for another version of {sdk}", sdk=sdk.name),
+                say("the variable was probably set for another version of {sdk}", sdk=sdk.name),
                 f"source {scripts[0]}",
                 source=sdk.source,
             )
@@ -41,7 +41,7 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
     if unsourced:
         yield failed(
             say("{script} was not sourced in this shell", script=scripts[0]),
-            say("{names} is not set", names=", ".join(missing))
+            say("not set: {names}", names=", ".join(missing))
             if missing
             else say("LD_LIBRARY_PATH has none of {folders}", folders=", ".join(sdk.folders)),
             f"source {scripts[0]}",
@@ -57,7 +57,7 @@ def sdk_environment(context: CheckContext) -> Iterator[Result]:
                 count=len(scripts),
                 sdk=sdk.name,
             ),
-            say("{names} points to another", names=", ".join(sdk.variables)),
+            say("these variables point to another copy: {names}", names=", ".join(sdk.variables)),
             *(f"source {script}" for script in scripts),
             source=sdk.source,
         )

@@ -15,7 +15,7 @@ def sdk_installed(context: CheckContext) -> Iterator[Result]:
     """Read the file that states the version, else look for anything of the toolkit."""
     sdk = context.requirements.sdk
     if not sdk.name:
-        yield unverified(say("the toolkit"))
+        yield unverified(say("which toolkit the cards need"))
         return
     version, path = context.sdk_version
     if version:
@@ -45,7 +45,7 @@ def sdk_installed(context: CheckContext) -> Iterator[Result]:
     yield failed(
         say("{sdk} is not installed", sdk=sdk.name),
         say(
-            "none of its files exists: {paths}",
+            "none of the toolkit's files exists: {paths}",
             paths=", ".join(map(context.host.spelled, sought)),
         ),
         f"torchferry backend show {context.target.name}",

@@ -20,14 +20,14 @@ _FAR = 1.0
 def system_clock(context: CheckContext) -> Iterator[Result]:
     """Ask chrony, then systemd; how far two hosts are apart, one host cannot tell."""
     if container_info(context.host).evidence:
-        yield unknown(say("a container has the clock of its host: run this check there"), "chronyc tracking")
+        yield unknown(say("a container uses the clock of its host: run this check on the host"), "chronyc tracking")
         return
     if context.host.which("chronyc"):
         process = context.host.run(("chronyc", "tracking"))
         if "Leap status     : Not synchronised" in process.out:
             yield warned(
                 say("chrony is running but follows no server"),
-                say("it cannot reach any of its servers"),
+                say("chrony cannot reach any of its servers"),
                 "chronyc sources -v",
                 evidence=process.first_lines(),
             )
@@ -36,7 +36,9 @@ def system_clock(context: CheckContext) -> Iterator[Result]:
         if match:
             if float(match[1]) > _FAR:
                 yield warned(
-                    say("the clock is {seconds} s {way}", seconds=match[1], way=match[2]),
+                    say("the clock is {seconds} s fast", seconds=match[1])
+                    if match[2] == "fast"
+                    else say("the clock is {seconds} s slow", seconds=match[1]),
                     say("chrony corrects it slowly"),
                     "sudo chronyc makestep",
                 )

@@ -53,7 +53,7 @@ def system_disk(context: CheckContext) -> Iterator[Result]:
         elif not space.writable:
             yield warned(
                 say("{path} cannot be written to", path=path),
-                say("this user may not write there"),
+                say("this user has no write permission there"),
                 f"ls -ld {path}",
             )
         else:
@@ -62,7 +62,7 @@ def system_disk(context: CheckContext) -> Iterator[Result]:
     if cache and host.entry(cache) is None:
         yield warned(
             say("{name} is {path}, which does not exist", name="TORCHFERRY_CACHE", path=cache),
-            say("torchferry stores what it builds there"),
+            say("torchferry stores its builds and caches in this folder"),
             f"mkdir -p {cache}",
             remedy=Remedy("folder", cache),
         )

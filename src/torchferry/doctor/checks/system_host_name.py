@@ -25,14 +25,17 @@ def system_host_name(context: CheckContext) -> Iterator[Result]:
         yield unknown(
             say("/etc/hosts lacks this host's name; a name server may have it"),
             f"getent hosts {name}",
-            advice=say("without an entry, collectives over several hosts and sudo wait for an answer"),
+            advice=say("without an entry, sudo and collectives over several hosts wait for the name server"),
         )
     elif all(address.startswith("127.") or address == "::1" for address in addresses):
         yield warned(
-            say("this host's name resolves only to {address}", address=addresses[0]),
+            say("/etc/hosts maps this host's name only to {address}", address=addresses[0]),
             say("ranks on other hosts would connect to themselves"),
             f"getent hosts {name}",
-            advice=say("it does not matter for training on one host; otherwise put the host's address into /etc/hosts"),
+            advice=say(
+                "training on one host is not affected; for several hosts, write this host's network address "
+                "into /etc/hosts"
+            ),
         )
     else:
-        yield passed(say("this host's name resolves to one of its addresses"))
+        yield passed(say("/etc/hosts maps this host's name to a non-loopback address"))

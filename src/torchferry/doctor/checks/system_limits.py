@@ -36,11 +36,11 @@ def system_limits(context: CheckContext) -> Iterator[Result]:
         else:
             command = f"echo '* - {name} {value}' | sudo tee -a /etc/security/limits.conf  # then log in again"
         yield warned(
-            say("{name} is limited to {soft}", name=name, soft=soft),
+            say("{name} is limited to {soft}", name=name, soft=f"{soft >> 10} KiB" if name == "memlock" else soft),
             say("collectives over RDMA lock more memory than that")
             if name == "memlock"
-            else say("ranks and their data loaders may reach it"),
+            else say("ranks and their data loaders may reach this limit"),
             command,
         )
     if ok:
-        yield passed(say("locked memory, open files and processes are not too limited"))
+        yield passed(say("the limits of locked memory, open files and processes are high enough"))

@@ -21,7 +21,7 @@ def tool_present(context: CheckContext) -> Iterator[Result]:
     """Judge how the tool ended and whether its output has a known format."""
     name = context.tool_name
     if isinstance(name, Unknown):
-        yield unverified(say("the management tool"))
+        yield unverified(say("which management tool shows the cards"))
         return
     smi = context.smi
     if smi.path is None or smi.process is None:
@@ -33,7 +33,10 @@ def tool_present(context: CheckContext) -> Iterator[Result]:
         )
         yield failed(
             say("{tool} is not on PATH", tool=name),
-            say("it belongs to the driver, which is not installed here; in a container the host provides it"),
+            say(
+                "the tool comes with the driver: the driver is not installed or, in a container, the tool is "
+                "not mounted from the host"
+            ),
             *(mend or (f"which {name}",)),
             source=context.target.backend.source_of("SMI"),
             missing=Missing.DRIVER,
@@ -97,13 +100,13 @@ def _judged(context: CheckContext, smi: SmiQuery) -> Result:
     if process.problem or not process.ok:
         return failed(
             say("{tool} {how}", tool=name, how=_how(process.problem, process.status)),
-            say("it asks the driver, which does not answer; see driver.module and node.access"),
+            say("the driver may not answer the tool; see driver.module and node.access"),
             f"sudo {' '.join((name, *smi.command[1:]))}",
             "sudo dmesg | tail -n 30",
             evidence=lines,
         )
     return unknown(
-        say("torchferry cannot read the output of {tool}: its format is not described yet", tool=name),
+        say("torchferry does not know the format of this output of {tool}", tool=name),
         evidence=lines,
     )
 

@@ -69,8 +69,8 @@ def read_library(path: str | os.PathLike[str]) -> SharedLibrary:
 
 def _refused(path: str, what: Message) -> TorchferryError:
     return TorchferryError(
-        say("{path} is no shared library that can be read: {what}", path=path, what=what),
-        say("name the .so that the message of the loader names"),
+        say("{path} is not a readable shared library: {what}", path=path, what=what),
+        say("give the .so file that the loader's message names"),
     )
 
 
@@ -79,16 +79,16 @@ def _what(begin: bytes) -> Message:
     if begin[:8] == b"!<arch>\n":
         return say("it is a static archive (.a), whose symbols are resolved when something is linked with it")
     if begin[:4] in (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe"):
-        return say("it is a library of macOS")
+        return say("it is a macOS library")
     if begin[:2] == b"MZ":
-        return say("it is a library of Windows")
+        return say("it is a Windows library")
     if begin[:4] == b"PK\x03\x04":
         return say("it is a zip archive, such as a wheel: unpack it first")
     if b"INPUT" in begin or b"GROUP" in begin or begin.lstrip()[:2] == b"/*":
-        return say("it is a script of the linker: name the library that it names")
+        return say("it is a linker script: give the library that it names")
     if not begin:
         return say("it is empty")
-    return say("it does not begin as ELF does")
+    return say("it is not an ELF file")
 
 
 class _LibraryReader:
@@ -110,7 +110,7 @@ class _LibraryReader:
         sections = list(self._sections())
         symbols = next((section for section in sections if section[0] == _DYNAMIC_SYMBOLS), None)
         if symbols is None:
-            raise _refused(self.path, say("its tables of symbols were removed, or it is linked statically"))
+            raise _refused(self.path, say("it has no dynamic symbol table: it was stripped, or is linked statically"))
         needed, run_paths = self._dynamic(sections)
         defined, undefined, weak = self._symbols(symbols, sections)
         return SharedLibrary(

@@ -154,19 +154,19 @@ class _SymbolProcedure:
         if _PYTHON.match(name):
             if hasattr(ctypes.pythonapi, name):
                 return None  # the interpreter defines it, for every library that it loads
-            cause = say("it belongs to another version of Python than the one that runs")
+            cause = say("the symbol belongs to another version of Python than the running one")
             return found("python", "python", cause, say("build the library with the Python that imports it"))
         linked = {each.path for each in self.loaded.libraries} if self.loaded is not None else set()
         owner = self._definer(symbol, linked)
         if owner is not None:
-            cause = say("{library} defines it, and is not loaded with the library", library=owner)
+            cause = say("{library} defines it, but is not loaded with your library", library=owner)
             short = Path(owner).name.removeprefix("lib").partition(".so")[0]
             advice = say("link it: add -l{name} and its folder to the build (`libraries`, `library_dirs`)", name=short)
             return found("not-linked", owner, cause, advice)
         if self.loaded is not None and self.loaded.missing:
             missing = ", ".join(name for name, _ in self.loaded.missing)
-            cause = say("libraries that are needed are not found: {names}", names=missing)
-            advice = say("install them, or add their folder to LD_LIBRARY_PATH; then ask again")
+            cause = say("needed libraries are not found: {names}", names=missing)
+            advice = say("install them, or add their folder to LD_LIBRARY_PATH; then run this command again")
             return found("library-missing", missing, cause, advice)
         space = name.partition("::")[0]
         target = self._plugin_space(name)
@@ -179,7 +179,9 @@ class _SymbolProcedure:
             return found("source-not-built", *in_sources)
         if _CUDA.match(name):
             return self._of_cuda(name, found)
-        return found("unknown", "", self._searched(), say("name more places with --sdk, --sources or --pytorch-src"))
+        return found(
+            "unknown", "", self._searched(), say("give more folders to search with --sdk, --sources or --pytorch-src")
+        )
 
     def _definer(self, symbol: str, linked: set[str]) -> str | None:
         """Return a library that defines a symbol and is not among those that are loaded."""
@@ -209,12 +211,15 @@ class _SymbolProcedure:
                 other=0 if new else 1,
             )
             advice = say(
-                "compile it with -D_GLIBCXX_USE_CXX11_ABI={other}; torch.compiled_with_cxx11_abi() tells which",
+                "compile it with -D_GLIBCXX_USE_CXX11_ABI={other}; torch.compiled_with_cxx11_abi() returns the "
+                "value of torch",
                 other=0 if new else 1,
             )
             return found("abi", "libtorch", cause, advice)
         if "cuda" in name.split("::"):
-            cause = say("it belongs to torch's CUDA side, and the installed torch {version} has none", version=version)
+            cause = say(
+                "it belongs to torch's CUDA part, which the installed torch {version} does not have", version=version
+            )
             return found("cuda-build", "libtorch_cuda", cause, say("port the code: `torchferry port --target NAME`"))
         near = self._same_name(name)
         if near:
@@ -252,7 +257,9 @@ class _SymbolProcedure:
             return found("source-not-built", *in_sources)
         if self.search.pytorch is None:
             cause = say("it is in the namespace of {target}, and no library that was searched has it", target=target)
-            advice = say("name a checkout of PyTorch with --pytorch-src: the place there tells who has to act")
+            advice = say(
+                "give a checkout of PyTorch with --pytorch-src: where it defines the function decides who must fix this"
+            )
             return found("plugin", target, cause, advice)
         places = definitions(function, self.search.pytorch)
         whole = [place for place in places if place.whole]
@@ -263,7 +270,7 @@ class _SymbolProcedure:
             advice = say("its ported file is not built: add it to the sources of the plugin's build, and rebuild")
             return found("kernel-not-built", kernel.path, cause, advice)
         if host is not None:
-            cause = say("PyTorch defines it in {path}:{line}, on the host", path=host.path, line=host.line)
+            cause = say("PyTorch defines it in {path}:{line}, as host code", path=host.path, line=host.line)
             return found(
                 "plugin-fault", host.path, cause, say("this is a fault of the plugin: report it to its vendor")
             )
@@ -272,12 +279,12 @@ class _SymbolProcedure:
             if declared:
                 place = declared[0]
                 cause = say(
-                    "a header of the toolkit declares it ({path}:{line}), and no library of it defines it",
+                    "a header of the toolkit declares it ({path}:{line}), but no library of the toolkit defines it",
                     path=place.path,
                     line=place.line,
                 )
                 advice = say(
-                    "request it from the vendor; if it is never called, define it empty in a file of your own meanwhile"
+                    "request it from the vendor; if it is never called, you can define an empty function meanwhile"
                 )
                 return found("declared-only", place.path, cause, advice)
         cause = say("neither PyTorch's sources nor the toolkit have it")
@@ -292,7 +299,9 @@ class _SymbolProcedure:
                 continue
             place = whole[0]
             file = Path(place.path).name
-            cause = say("{path}:{line} defines it, and is not in the library", path=place.path, line=place.line)
+            cause = say(
+                "{path}:{line} defines it, but the library does not contain it", path=place.path, line=place.line
+            )
             builds = list(build_files(folder))
             naming = next((path for path, text in builds if re.search(rf"\b{re.escape(file)}\b", text)), None)
             if naming is not None:
