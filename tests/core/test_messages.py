@@ -168,7 +168,7 @@ BANNED = (
 """Words for which messages have another one, as users meet them: a pattern, and what is said instead."""
 
 NOT_BANNED = {
-    "rules of --unsafe replace text wherever it stands: tokens cannot be compared": "the name of an option",
+    "rules of --unsafe replace text anywhere: tokens cannot be compared": "the name of an option",
     "read the rule; without `--unsafe` it was not applied": "the name of an option",
 }
 """Messages that have such a word all the same, and why."""

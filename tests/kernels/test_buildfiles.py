@@ -468,7 +468,7 @@ def test_the_port_of_a_folder_changes_the_build_files_that_are_named(tmp_path: P
     (tmp_path / "MANIFEST.in").write_text("graft pkg/csrc\n", encoding="utf-8")
     named = [f"--build={tmp_path / name}" for name in ("setup.py", "MANIFEST.in")]
     run = CliRunner().invoke(command, [str(sources), "-t", "musa", *named, "--lang", "en"], catch_exceptions=False)
-    assert "changed 2 files beside it, which undo takes back too" in run.output
+    assert "changed 2 files outside of it, which undo restores too" in run.output
     assert (tmp_path / "pkg" / "csrc_musa" / "b.mu").is_file()
     script = (tmp_path / "setup.py").read_text(encoding="utf-8")
     assert "MUSAExtension as CUDAExtension" in script

@@ -115,11 +115,11 @@ def test_after_a_port_the_project_is_judged_anew_and_undo_takes_all_back(tmp_pat
     arguments = ("port", root / "csrc", "-t", "musa", "--tests", root / "tests")
     builds = ("--build", root / "setup.py", "--build", root / "MANIFEST.in")
     written = ran(*arguments, *builds)
-    assert "changed 3 files beside it" in written
+    assert "changed 3 files outside of it" in written
     assert "FORCE_MUSA=1 python setup.py" in written
     assert "-m pytest -k musa" in written
     assert len(known_journals(root)) == 1
-    assert "already as it would be written" in ran(*arguments, *builds)
+    assert "is up to date: nothing was written" in ran(*arguments, *builds)
     made(root, {"csrc/ops.cu": OPS + "// more\n"})
     ran(*arguments, *builds)
     assert len(known_journals(root)) == 1
@@ -218,7 +218,7 @@ def test_what_a_build_wrote_is_no_part_of_a_port(tmp_path: Path) -> None:
     assert "build: is a folder that a build wrote" in shown
     assert not any("build/" in finding["path"] for finding in scanned(root, "musa")["findings"])
     assert "a folder that a build wrote" in ran("scan", root, "-t", "musa")
-    assert "already as it would be written" in ran("port", root, "-t", "musa")
+    assert "is up to date: nothing was written" in ran("port", root, "-t", "musa")
     made(root, {"src/main.cu": APP["src/main.cu"] + "// more\n"})
     assert "wrote 3 files" in ran("port", root, "-t", "musa")
     assert (output / "build" / "CMakeCache.txt").exists()
@@ -325,8 +325,9 @@ def test_a_request_says_what_the_sources_say_of_a_kernel(tmp_path: Path) -> None
     text = requests.with_suffix(".md").read_text()
     for words in (
         "- launched: box/box_cuda.cu:16 `<<<blocks, THREADS>>>` (dim3 blocks(count, 2), THREADS = 64, ",
-        "no launch names it; it is named at box/box_cuda.cu:18", "- launched: nothing in the tree names it elsewhere",
+        "no launch names it directly; it is mentioned at box/box_cuda.cu:18",
+        "- launched: no other place in the tree mentions it",
         "- calls: `add` box/common.h:2 (atomic 1)", "- shared memory: shared memory, 1024 B",
-        "operators of the plugin that are called alike: ",
+        "operators of the plugin with a similar name: ",
     ):  # fmt: skip
         assert words in text, words

@@ -65,7 +65,7 @@ def test_without_torch_each_question_has_its_answer(tmp_path: Path) -> None:
     ]
     assert "      cause: torch is not installed (requirements.txt:2)" in lines
     assert "      cause: transformers is not installed (requirements.txt:6)" in lines
-    assert "      note: imported in places, and not there: wandb" in lines
+    assert "      note: imported in some places, but not installed: wandb" in lines
     assert "flash-attn" not in said
     assert "--kit`, and install that" in said, "the list of the project is for CUDA"
     assert "`pip install -r" not in said
@@ -150,7 +150,7 @@ def test_a_small_file_of_each_model_is_asked_for(tmp_path: Path, hub: tuple[str,
     ("env", "answer"),
     [
         ({"HF_HUB_OFFLINE": "1"}, "[6/6] model download: skipped  HF_HUB_OFFLINE is set"),
-        ({"HF_ENDPOINT": "file:///etc"}, "HF_ENDPOINT is file:///etc, which is no address"),
+        ({"HF_ENDPOINT": "file:///etc"}, "HF_ENDPOINT is file:///etc, which is not a URL"),
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "http://127.0.0.1:9 cannot be reached"),
     ],
 )

@@ -193,4 +193,4 @@ def test_what_no_table_knows_is_not_installed(tmp_path: Path) -> None:
     names = {Requirement(line).name for line in installed(done.files[done.main]) if not line.startswith("-")}
     assert {"protobuf", "invisible-watermark"} <= names
     assert not names & {"google", "imwatermark", "madeup"}
-    assert "no table says which distribution has `madeup`: add it  (train.py:5)" in done.files[done.main]
+    assert "torchferry does not know which package provides `madeup`: add it  (train.py:5)" in done.files[done.main]

@@ -187,14 +187,14 @@ def test_a_target_without_a_version_is_that_of_the_run_or_of_the_installed_torch
     path.write_text(replace(RUN, target=made_for).to_json(), encoding="utf-8")
     done = CliRunner().invoke(command, ["report", "-t", target, str(path), "--lang", "en"], catch_exceptions=False)
     assert done.output.startswith(f"torch_npu {version}")
-    assert ("torch composed operators as for" in done.output) is (made_for not in ("", f"npu@{version}"))
+    assert ("the run was recorded for" in done.output) is (made_for not in ("", f"npu@{version}"))
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"version": 99}, "version 99"),
-        ({"format": "x"}, "no list"),
+        ({"format": "x"}, "not a file that `ops trace`"),
         ({"operators": 3}, "damaged"),
         ({"operators": [{"name": "rm -rf"}]}, "damaged"),
         ({"exit_code": "0"}, "damaged"),
@@ -355,15 +355,15 @@ HOW
 @pytest.mark.parametrize(
     ("how", "code", "says"),
     [
-        ("raise ValueError('half way')", 1, "the command ended with 1"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was lost; what it called before"),
+        ("raise ValueError('half way')", 1, "the command ended with exit code 1"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was lost; only its calls before"),
     ],
 )
 def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: str, code: int, says: str) -> None:
     (tmp_path / "half.py").write_text(HALF.replace("HOW", how), encoding="utf-8")
     done = ops("trace", "-t", "musa", "-o", "half.json", "--", warm_python.python(), "half.py", cwd=tmp_path)
     assert done.returncode == code, done.stderr
-    assert "the run is not complete" in done.stderr
+    assert "the run did not complete" in done.stderr
     run = needs.read(tmp_path / "half.json")
     assert not run.is_complete
     assert "aten::add.Tensor" in {each.name for each in run.operators}
@@ -379,7 +379,8 @@ def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: 
         (("report", "-t", "musa", "f.json"), '{"format": "torchferry operators", "version": 7}', "has version 7"),
         (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operator list", "version": 7}',
          "f.json has version 7"),
-        (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operators"}', "no list of a plugin"),
+        (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operators"}',
+         "not a list that `ops dump` wrote"),
         (("dump", "-t", "npu", "--wheel", "f.json"), "junk", "is no wheel of torch_npu"),
         (("dump", "-t", "musa"), "", "torch_musa cannot be imported here"),
     ],

@@ -60,11 +60,21 @@ def test_an_issue_names_what_a_vendor_needs(run_file: str) -> None:
     assert done.exit_code == 0, done.exception
     for words in (
         "`python a.py` needs these operators", POOL.schema, "`Net.pool` 3",
-        "backward 3", "float32, int64", "inputs are not contiguous", "back: 96", "v2.13.0/aten/src/ATen/native",
+        "backward 3", "float32, int64", "inputs are not contiguous", "computes it: 96", "v2.13.0/aten/src/ATen/native",
         "assert_close", "torch_gcu",
     ):  # fmt: skip
         assert words in done.stdout, words
     assert "aten::add" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("how", "target", "without_card"), [("trace", "", False), ("trace", "gcu@2.10.0", True), ("predict", "", True)]
+)
+def test_no_card_is_said_only_where_it_is_known(tmp_path: Path, how: str, target: str, without_card: bool) -> None:
+    run = RunNeeds(how, ("python", "a.py"), "2.13.0", target, "gcu", (POOL, ADD))
+    (tmp_path / "ops.json").write_text(run.to_json(), encoding="utf-8")
+    done = ask("-t", "gcu", str(tmp_path / "ops.json"), "--lang", "en")
+    assert ("without a card" in done.stdout) is without_card
 
 
 BACKWARD = "aten::max_pool2d_with_indices_backward"
@@ -94,7 +104,7 @@ SHARED = "30.0 % (0.030 of 0.100 ms; the device's work"
         (pooled(torchferry={"program": "a.py"}), (), ("it is of a.py, as the request is",), "judged"),
         (pooled(torchferry={"program": "b.py"}), ("--force",), ("ANOTHER PROGRAM, b.py", SHARED), "judged"),
         (pooled(torchferry={"rehearsal": "gcu@2.10.0"}), (), ("not measured, see", "| 3 | - |", "rehearsed"), "0.030"),
-        (pooled(size=8), (), ("other shapes than those that were seen: 8x1x2x2 8x1x4x4", SHARED), "judged at all"),
+        (pooled(size=8), (), ("other shapes than the run above: 8x1x2x2 8x1x4x4", SHARED), "judged at all"),
         # torch's fall back: the host waits 10 of 100, of which the device sees nothing
         (pooled(BACKWARD, *(host("cpu_op", "aten::_to_cpu", at, 1) for at in (11, 111))), (),
          ("10.0 % (0.010 of 0.100 ms; time of the host",), "30.0"),
@@ -179,10 +189,10 @@ def test_a_rehearsal_and_a_folder_of_a_call(tmp_path: Path) -> None:
     ("target", "text", "arguments", "says"),
     [
         ("sdaa", RUN.to_json(), (), "no list says which operators torch_sdaa lacks"),
-        ("musa", RUN.to_json(), (), "nothing is missing"),
-        ("gcu", RUN.to_json(), ("--operator", "aten::sub"), "none of the named operators"),
+        ("musa", RUN.to_json(), (), "there is nothing to request"),
+        ("gcu", RUN.to_json(), ("--operator", "aten::sub"), "none of the operators that --operator names"),
         ("gcu", RUN.to_json()[:90], (), "not JSON"),
-        ("gcu", "[]", (), "shows no operators"),
+        ("gcu", "[]", (), "has no list of operators"),
         ("gcu", RUN.to_json().replace('"version": 1', '"version": 9'), (), "version 9"),
         ("npu", json.dumps(REHEARSAL), (), "is a rehearsal of musa@2.7.1, not of npu"),
         ("musa", json.dumps({**REHEARSAL, "events": [{}]}), (), "damaged"),

@@ -10,9 +10,9 @@ _COMMANDS = {
     "trace": "Run a command and write which operators it calls on the accelerator.",
     "predict": "Write which operators a model needs, without a card and without running it.",
     "report": "Say which operators a target has, lacks or runs on the CPU.",
-    "new": "Begin an operator: its registration, a skeleton that compiles, its test.",
+    "new": "Start a new operator: its registration, a skeleton that compiles, its test.",
     "codegen": "Generate the C++ that registers a list of operators.",
-    "request": "Write the request for missing operators that the vendor asks for.",
+    "request": "Write a request for missing operators in the form that the vendor asks for.",
     "dump": "Write which operators a plugin registers, for `ops report --table`.",
 }
 

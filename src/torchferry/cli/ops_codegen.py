@@ -35,17 +35,19 @@ if TYPE_CHECKING:
     "--kernels",
     multiple=True,
     type=click.Path(exists=True, path_type=Path),
-    help="Folder with kernels that are written; they get no skeleton. Can be repeated.",
+    help="Folder with finished kernels, which get no skeleton. Can be repeated.",
 )
 @click.option("--shards", type=click.IntRange(1, 1000), default=None, help="Number of files of registrations.")
-@click.option("--card", default="", help="The card that `when` of an entry is compared with.")
-@click.option("--library", default="", help="Library of kernels whose steps the skeletons list, such as mudnn.")
-@click.option("--header", "headers", multiple=True, help="Header of yours that the generated one includes.")
+@click.option("--card", default="", help="Model of the card: an entry whose `when` names other cards is not generated.")
+@click.option("--library", default="", help="Kernel library whose calls the skeletons list as comments, such as mudnn.")
+@click.option("--header", "headers", multiple=True, help="Your own header, which the generated header includes.")
 @click.option("--leave-out", is_flag=True, help="Leave out entries that cannot be generated, and generate the others.")
 @click.option("--build", "library_file", type=click.Path(dir_okay=False, path_type=Path), callback=creatable,
               help="Also build this library from the generated files and the C++ files of --kernels.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Write nothing; print the table.")
-@click.option("--force", is_flag=True, help="Replace generated files that were edited, and files of yours.")
+@click.option(
+    "--force", is_flag=True, help="Also replace generated files that were edited, and your own files of the same names."
+)
 @click.option("-f", "--output-format", type=click.Choice(["text", "json"]), default="text", help="Form of the table.")
 @file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -67,10 +69,10 @@ def command(
     output_file: Path | None,
     lang: str | None,
 ) -> None:
-    """Generate the C++ that registers the operators of FUNCTIONS, for the torch that is installed.
+    """Generate the C++ that registers the operators of FUNCTIONS, for the installed torch.
 
-    FUNCTIONS is a YAML file with entries as in torch_musa's musa_functions.yaml. Prints which operator gets its kernel
-    how, and the file that registers it. Ends with 1 when entries were left out.
+    FUNCTIONS is a YAML file with entries as in torch_musa's musa_functions.yaml. Prints for each operator how it gets
+    its kernel, and which file registers it. Ends with 1 when entries were left out.
     """
     from torchferry.ops.codegen.document import torchgen_needed
     from torchferry.ops.codegen.table import as_json, as_text
@@ -79,7 +81,7 @@ def command(
         from torchferry.ops.codegen.generate import CodegenOptions, generate
     lang = lang or language()
     if out is None and not dry_run:
-        raise TorchferryError(say("--out is not given"), say("name a folder for the files, or say --dry-run"))
+        raise TorchferryError(say("--out is not given"), say("add --out FOLDER, or --dry-run to write no files"))
     options = CodegenOptions(
         functions, key, namespace, kernels, shards=shards, card=card, library=library, headers=headers,
         leave_out=leave_out, out=out,

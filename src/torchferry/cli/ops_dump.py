@@ -24,8 +24,8 @@ from torchferry.ops.dumping import dumped_from
 def command(target: str, wheel: Path | None, python: str, output_file: Path | None) -> None:
     """Write which operators a plugin registers, as JSON, for `ops report --table`.
 
-    Read are registrations: a plugin that runs on the CPU what it lacks would otherwise seem to have everything. No
-    operator is called.
+    Only registrations are read, and no operator is called: a plugin that runs missing operators on the CPU would
+    otherwise seem to have every operator.
 
     \b
     torchferry ops dump -t NAME -o list.json                    on a machine with the plugin

@@ -23,28 +23,28 @@ from torchferry.ops.codegen.document import torchgen_needed
     "--kind",
     type=click.Choice(["legacy", "legacy-meta", "customized", "override", "unstructured", "shared", "fallback"]),
     default=None,
-    help="How an operator of torch's gets its kernel. Default: the one that leaves least to write.",
+    help="How a torch operator gets its kernel. Default: the way that leaves least code to write.",
 )
 @click.option("--namespace", default="", help="C++ namespace of the kernels. Default: at:: and the target's name.")
-@click.option("--stub", default="", help="For legacy: the stub of torch's that the kernel is registered for.")
-@click.option("--library", default="", help="Library of kernels whose steps the skeleton lists, such as mudnn.")
+@click.option("--stub", default="", help="For legacy: torch's stub that the kernel is registered for.")
+@click.option("--library", default="", help="Kernel library whose calls the skeleton lists as comments, such as mudnn.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     callback=creatable,
-    help="Folder. Default: this one.",
+    help="Folder for the files. Default: the current folder.",
 )
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("operator")
 def command(
     target: str, kind: str | None, namespace: str, stub: str, library: str, out: Path, lang: str | None, operator: str
 ) -> None:
-    """Begin an operator: what registers it, a skeleton that compiles, and its test.
+    """Start a new operator: its registration, a skeleton that compiles, its test.
 
-    OPERATOR is one of torch's, such as tril: its whole group is begun, for `ops codegen`. Or it is the schema of one of
-    your own, such as "acme::scaled_add(Tensor self, Tensor other, float scale) -> Tensor": it is begun in the
-    target's kernel language. No file that is there is replaced; functions.yaml is continued.
+    OPERATOR is a torch operator, such as tril: its whole group is started, for `ops codegen`. Or it is the schema of
+    your own operator, such as "acme::scaled_add(Tensor self, Tensor other, float scale) -> Tensor": it is started in
+    the target's kernel language. Existing files are not replaced; entries are appended to functions.yaml.
 
     \b
     torchferry ops new tril --kind legacy-meta --namespace at::acme --out kernels
@@ -64,7 +64,9 @@ def _of_torch(
     with torchgen_needed("torchferry ops new"):
         from torchferry.ops.codegen.new_operator import FUNCTIONS, begin, write_new
     if not namespace and target is None:
-        raise UsageError(say("neither --namespace nor --target is given"), say("add --namespace at::NAME"))
+        raise UsageError(
+            say("neither --namespace nor --target is given"), say("add --namespace at::NAME, or --target NAME")
+        )
     namespace = namespace or f"at::{target.name if target else ''}"
     key = target.backend.DISPATCH_KEY if target else "PrivateUse1"
     plugin = target.backend.PLUGIN if target else ""
@@ -93,8 +95,8 @@ def _own(schema: str, target: Target | None, out: Path, lang: str) -> None:
 
     if target is None:
         raise UsageError(
-            say("an operator of your own is begun for one target"),
-            say("add --target, or name an operator of torch's without a schema"),
+            say("an operator schema is given without a target"),
+            say("add --target NAME; for a torch operator, give its name without a schema"),
         )
     begun = begin_own(schema, target.backend)
     write_new(out, begun.files)

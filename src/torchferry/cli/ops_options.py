@@ -17,7 +17,7 @@ model_option = click.option(
     help="Predict what this function's model or step needs, and report on that.",
 )
 inference_option = click.option(
-    "--inference", is_flag=True, help="Of a function that returns a model: no backward and no optimizer."
+    "--inference", is_flag=True, help="For a function that returns a model: leave out backward and optimizer."
 )
 
 

@@ -21,9 +21,9 @@ from torchferry.ops.prediction import predicted
 def command(target: str, inference: bool, output_file: Path | None, model: str) -> None:
     """Write which operators a model needs on an accelerator, as JSON, for `ops report`.
 
-    FUNCTION takes the name of the device, or nothing. It returns (model, inputs), or what is to be called for a step.
-    It runs on a device without memory and values: nothing is computed, so large models take seconds. What torch
-    composes of other operators differs between plugins: name the target.
+    FUNCTION takes the name of the device, or nothing. It returns (model, inputs), or a function that runs one step.
+    It runs on a device without memory and values: nothing is computed, so large models take seconds. Which operators
+    torch composes of others differs between plugins: name the target.
 
     \b
     torchferry ops predict -t NAME model.py:build -o ops.json

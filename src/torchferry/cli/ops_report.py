@@ -46,7 +46,7 @@ from torchferry.ops.report import OperatorReport, csv_text, document, lines, pag
     help="Form of the report.",
 )
 @file_option
-@click.option("-v", "--verbose", is_flag=True, help="Also name what is native or composed of others.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list the operators that are native or composed of others.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.argument("run", nargs=-1, type=click.UNPROCESSED, metavar="[FILE | -- COMMAND]")
 def command(
@@ -64,7 +64,7 @@ def command(
     """Say what becomes of each operator on a target: native, composed of others, on the CPU, missing or unknown.
 
     FILE is what `ops trace` or `ops predict` wrote; COMMAND is run on the simulated card. Ends with 1 when an operator
-    is missing. With neither, the report counts which of the kernels that a device must bring the plugin registers.
+    is missing. With neither, the report counts how many of the kernels that a device must provide the plugin registers.
 
     \b
     torchferry ops report -t NAME --model model.py:build
@@ -76,7 +76,9 @@ def command(
     wanted = named_target(target, Path())
     needs: RunNeeds | None = None
     if model and run:
-        raise UsageError(say("a model and a run cannot be reported at once"))
+        raise UsageError(
+            say("a model and a run cannot be reported at once"), say("give either --model, or a FILE or COMMAND")
+        )
     if model:
         from torchferry.ops.prediction import predicted
 

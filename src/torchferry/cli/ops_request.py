@@ -28,7 +28,7 @@ from torchferry.ops.request_forms import RequestText, request_text
     "operators",
     multiple=True,
     metavar="NAME",
-    help="Ask for this operator, whatever the lists say of it. Can be repeated.",
+    help="Request this operator, even if no list says that it is missing. Can be repeated.",
 )
 @click.option(
     "--table",
@@ -38,10 +38,10 @@ from torchferry.ops.request_forms import RequestText, request_text
 @click.option(
     "--trace",
     type=click.Path(exists=True, path_type=Path),
-    help="Trace of a run of the program, or the folder that `torchferry profile` wrote: for each operator its calls "
-    "in a step and its share of the step's time.",
+    help="Trace of a run of the program, or the folder that `torchferry profile` wrote: adds each operator's calls in "
+    "a step and share of the step's time.",
 )
-@click.option("--force", is_flag=True, help="Take a trace that names another program.")
+@click.option("--force", is_flag=True, help="Use the trace even if it names another program.")
 @file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language. Default: the vendor's.")
 @click.argument("run", required=False, type=click.Path(exists=True, path_type=Path))
@@ -58,10 +58,10 @@ def command(
     lang: str | None,
     run: Path | None,
 ) -> None:
-    """Write the request for missing operators that the target's vendor asks for, filled from a run.
+    """Write a request for missing operators in the form that the target's vendor asks for, filled in from a run.
 
     RUN is what `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of `compare --dump`. What
-    only a person knows is marked; nothing is sent.
+    you have to fill in is marked; nothing is sent.
 
     \b
     torchferry ops request -t NAME --model model.py:build -o request.md
@@ -71,8 +71,11 @@ def command(
     wanted = named_target(target, Path())
     if (run is None) == (not model):
         raise UsageError(
-            say("one run is asked for") if run else say("no run is named"),
-            say("name a file of `ops trace`, `ops predict` or `rehearse --summary-file`, or a model with --model"),
+            say("a run and --model are both given") if run else say("no run and no --model is given"),
+            say(
+                "give one of them: a file of `ops trace`, `ops predict` or `rehearse --summary-file`, or --model "
+                "FILE.py:FUNCTION"
+            ),
         )
     listed = listed_operators(wanted, card, table, "" if run is None else made_for(run))
     backend = wanted.backend
@@ -93,4 +96,4 @@ def command(
     text = request_text(RequestText(asked, listed, facts, lang, wanted.title.render(lang), backend.DEVICE_TYPE))
     write(text.rstrip("\n").split("\n"), output_file)
     if facts.where:
-        print_notice(f"torchferry: {say('hand it in at {place}', place=facts.where).render()}")
+        print_notice(f"torchferry: {say('hand in the request at {place}', place=facts.where).render()}")

@@ -51,7 +51,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--names",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=writable,
-    help="Write rules for the project's own names here.",
+    help="Write proposed rules for the project's own names to this file.",
 )
 @click.option(
     "--build",
@@ -64,7 +64,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--build-style",
     type=click.Choice(["branch", "replace"]),
     default="branch",
-    help="Write the target's build beside CUDA's, under a variable (branch), or in its place.",
+    help="Write the target's build beside CUDA's, chosen by a variable (branch), or in its place (replace).",
 )
 @click.option(
     "--tests",
@@ -76,7 +76,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--requests",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=writable,
-    help="Write a request for each kernel that has to be rewritten here: Markdown, or by suffix .json.",
+    help="Write a request for each kernel that has to be rewritten to this file: Markdown, or by suffix .json.",
 )
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing; exit with 1 if something would change.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something would change.")
@@ -84,7 +84,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--review",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=writable,
-    help="Write the list of what to look at here: text, or by suffix .json, .sarif, .html.",
+    help="Write the places to look at to this file: text, or by suffix .json, .sarif, .html.",
 )
 @click.option(
     "--gate",
@@ -97,7 +97,7 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 )
 @click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the result.")
 @file_option
-@click.option("-v", "--verbose", is_flag=True, help="Also print the list of what to look at.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print the places to look at.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     path: Path,
@@ -126,17 +126,17 @@ def command(
 ) -> None:
     """Port the CUDA C++ of a project to another accelerator's kernel language.
 
-    PATH is a folder, or one file. Names, headers and suffixes change; comments and strings do not. What no renaming
-    settles is listed with the reason and what to do. The result is written beside the original, all or none;
-    `torchferry undo` removes it.
+    PATH is a folder, or one file. Names, headers and suffixes change; comments and strings do not. What renaming
+    cannot solve is listed with the reason and what to do. The result is written beside the original, completely or
+    not at all; `torchferry undo` removes it.
     """
     lang = lang or language()
     if sum((diff, check, in_place, out is not None)) > 1:
-        raise UsageError(say("--diff, --check, --in-place and --out exclude each other; name one"))
+        raise UsageError(say("--diff, --check, --in-place and --out exclude each other; give only one"))
     if drop_default_map and map_file is None:
         raise UsageError(say("--drop-default-map needs --map, whose rules alone are applied"))
     if (gate_only or gate_flag) and gate is None:
-        raise UsageError(say("--gate-only and --gate-flag belong to --gate"))
+        raise UsageError(say("--gate-only and --gate-flag need --gate"))
     planned = plan_port(
         path,
         Target.named(target),
@@ -206,14 +206,14 @@ def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTr
                 path=wrong[0].path,
                 problem=wrong[0].problems[0],
             ),
-            say("this is a fault of torchferry: please report it with the file"),
+            say("this is an error in torchferry: please report it with the file"),
         )
     return replace(ported, gates=gates)
 
 
 def _written(result: PortOutput, lang: str) -> str:
     """Return what was written, and how it is taken back."""
-    text = say("{folder} is already as it would be written", folder=result.folder)
+    text = say("{folder} is up to date: nothing was written", folder=result.folder)
     if result.written:
         text = say_plural(
             "wrote {count} file to {folder}",
@@ -229,8 +229,8 @@ def _written(result: PortOutput, lang: str) -> str:
         written += "\n" + remaining.render(lang)
     if result.neighbours:
         changed = say_plural(
-            "changed {count} file beside it, which undo takes back too",
-            "changed {count} files beside it, which undo takes back too",
+            "changed {count} file outside of it, which undo restores too",
+            "changed {count} files outside of it, which undo restores too",
             count=result.neighbours,
         )
         written += "\n" + changed.render(lang)

@@ -311,7 +311,7 @@ class _Reader:
         else:
             size = self._bytes(declared)
             if size is None:
-                message = say("shared memory whose size no constant gives: `{text}`", text=declared)
+                message = say("shared memory whose size is not constant: `{text}`", text=declared)
             elif self.shared_limit is not None and size > self.shared_limit:
                 self._above_limit(at, size, declared)
                 return

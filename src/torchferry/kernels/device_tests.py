@@ -67,7 +67,7 @@ def port_tests(
 
 def _python_files(named: Path, place: Path | None) -> Iterator[Path]:
     if not named.exists():
-        raise UsageError(say("`{path}` is not there", path=named))
+        raise UsageError(say("--tests: `{path}` does not exist", path=named))
     if not named.is_dir():
         yield named
         return
@@ -137,7 +137,10 @@ def port_test(path: str, data: bytes, target: Target) -> tuple[bytes, tuple[Revi
     for node in file.strings:
         value = node.value if isinstance(node.value, str) else ""
         if value.partition(":")[0] == "cuda" and id(node) not in reported:
-            message = say("{text} names the device: let the test run on the target too", text=file.text(node))
+            message = say(
+                "{text} names the device: take it from a parameter, so that the test runs on the target too",
+                text=file.text(node),
+            )
             review.add(file.span(node)[0], KIND, message)
     for name in ("cuda", "is_available"):
         for attribute in file.attributes.get(name, ()):

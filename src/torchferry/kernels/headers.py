@@ -51,11 +51,15 @@ def header_use(written: str, path: str, judge: WordJudge, files: Container[str])
     folder = max((each for each in judge.table.folders if name.startswith(each)), key=len, default="")
     if folder:
         use = judge.table.folders[folder].use + _renamed(name[len(folder) :], judge)
-        message = say("`{name}` is `{use}` now, by its folder: no table has the header itself", name=name, use=use)
+        message = say(
+            "`{name}` is renamed to `{use}` because of its folder: the target's table does not have the header itself",
+            name=name,
+            use=use,
+        )
         return HeaderUse(f"{opening}{use}{closing}", "header", message)
     if _OF_CUDA.match(name) and not _in_tree(name, path, files):
         kind = "removed-torch" if name.startswith("THC") else "header"
-        return HeaderUse(written, kind, say("`{name}` is in no table of the target, and stays", name=name))
+        return HeaderUse(written, kind, say("the target's table does not have `{name}`: it stays as it is", name=name))
     return _local(written, path, judge, files)
 
 

@@ -62,7 +62,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
         (say("changed tokens"), str(ported.changed)),
         (say("to look at"), shown),
         (
-            say("files that need hands"),
+            say("files to edit by hand"),
             f"{len(hands)}: {visible(', '.join(hands[:_MOST_FILES]))}" + (" ..." if len(hands) > _MOST_FILES else "")
             if hands
             else "0",

@@ -117,7 +117,9 @@ def write_beside(
     top = Path(os.path.abspath(ported.root))
     _refuse_collisions(ported)
     if out == top:
-        raise TorchferryError(say("{out} is the tree itself", out=out), say("name another folder, or use --in-place"))
+        raise TorchferryError(
+            say("the output {out} is the source tree itself", out=out), say("name another folder, or use --in-place")
+        )
     root = _record_folder(top, out, neighbours)
     contents = {out / file.new_path: digest(file.after) for file in ported.files}
     contents |= {each.path: digest(each.after) for each in neighbours if each.before != each.after}
@@ -140,7 +142,10 @@ def write_beside(
     try:
         with exclusive(root, fence=fence) as tree:
             if os.path.lexists(out) and _earlier_port(out) is not None:
-                raise TorchferryError(say("{out} has just been written by another port", out=out))
+                raise TorchferryError(
+                    say("another port has just written {out}", out=out),
+                    say("wait until it has ended, then port again, or name another folder with --out"),
+                )
             writes = [Write(_within(root, out / file.new_path), None, file.after, file.mode) for file in ported.files]
             changed = _changed(root, neighbours)
             apply(
@@ -303,7 +308,7 @@ def _refuse_collisions(ported: PortedTree) -> None:
     ]
     if wrong:
         raise TorchferryError(
-            say("the tree has {names} already, beside the CUDA files of these names", names=_listed(wrong)),
+            say("the tree already has {names}, which the port of its CUDA files would replace", names=_listed(wrong)),
             say("leave out the earlier port with `--ignore`, or remove it"),
         )
     if any(count > 1 for count in names.values()):
@@ -359,8 +364,11 @@ def _earlier_port(out: Path) -> _EarlierPort | None:
     later = journals[journals.index(last) + 1 :]
     if any(change.path in paths for journal in later for change in journal.changes):
         raise TorchferryError(
-            say("{out} is an earlier port, and other changes were made here since", out=out),
-            say("take them back with `torchferry undo {folder}`, or name another folder with --out", folder=root),
+            say("{out} is an earlier port, and torchferry has changed files of it again since", out=out),
+            say(
+                "take these changes back with `torchferry undo {folder}`, or name another folder with --out",
+                folder=root,
+            ),
         )
     return _EarlierPort(root, last)
 

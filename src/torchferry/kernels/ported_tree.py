@@ -135,8 +135,8 @@ def table_of(target: Target) -> KernelTable:
     table = kernel_table(target.backend)
     if table is None:
         raise UsageError(
-            say("no table says how CUDA C++ becomes kernels for {target}", target=target.title),
-            say("`torchferry scan` reports what the project has"),
+            say("torchferry has no table to port CUDA C++ to {target}", target=target.title),
+            say("`torchferry scan` lists the project's CUDA code"),
         )
     return table
 
@@ -345,7 +345,7 @@ def _foreign(paths: Iterable[str], target: Target) -> Iterable[ReviewItem]:
             if part.lower() in names:
                 if folder not in reported:
                     reported.add(folder)
-                    message = say("`{folder}` is called like the port to another accelerator", folder=folder)
+                    message = say("the folder `{folder}` has the name of another accelerator", folder=folder)
                     yield ReviewItem(path, 1, 1, "other-port", message, "")
                 break
 
@@ -404,7 +404,8 @@ def _ignored(top: Path, ignore: Iterable[str]) -> frozenset[str]:
         relative = os.path.relpath(path, real_top) if path is not None else ".."
         if relative.split(os.sep)[0] == "..":
             raise UsageError(
-                say("`{name}` is not in {root}", name=name, root=top), say("name a folder of the tree, relative to it")
+                say("`{name}` is not in {root}", name=name, root=top),
+                say("name a file or folder of the tree, relative to it"),
             )
         left_out.add(relative.replace(os.sep, "/"))
     return frozenset(left_out)
@@ -448,7 +449,7 @@ class _Listing:
                 if depth < _DEEPEST:
                     self.walk(path, depth + 1)
                 else:
-                    self.skipped.append((path, say("lies too deep")))
+                    self.skipped.append((path, say("is nested too deeply")))
             elif entry.is_file(follow_symlinks=False):
                 self.paths.append(path)
             else:

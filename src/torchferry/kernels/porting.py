@@ -173,7 +173,9 @@ class _FilePort:
 
     def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
         table = self.judge.table
-        message = say("the kernel `{name}` has to be written in {language}", name=kernel.name, language=table.language)
+        message = say(
+            "the kernel `{name}` has to be rewritten in {language}", name=kernel.name, language=table.language
+        )
         excerpt = readable(kernel.signature)[:160]
         return ReviewItem(self.path, kernel.line, 1, "kernel-rewrite", noted(message, table.note), excerpt)
 
@@ -215,7 +217,7 @@ class _FilePort:
             if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
         if meaning.owner == "api":
-            message = say("`{name}` is in no table of the target, and the project does not define it", name=word)
+            message = say("the target's table does not have `{name}`, and the project does not define it", name=word)
             result.api[word] = self._item(places[0], "unknown-name", message)
 
     def _reviewed(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
@@ -256,7 +258,7 @@ class _FilePort:
                     "`{name}` has no counterpart in the table of the target (uses: {count})", name=word, count=times
                 )
             return say(
-                "`{name}` is called `{use}` now (uses: {count}): check that the library has it",
+                "`{name}` is renamed to `{use}` (uses: {count}): check that the target's library has it",
                 name=word,
                 use=meaning.use,
                 count=times,
@@ -264,7 +266,7 @@ class _FilePort:
         if kind == "dispatch":
             return say("`{name}` keeps its dtypes (uses: {count})", name=word, count=times)
         if meaning.use:
-            return say("`{name}` is called `{use}` now (uses: {count})", name=word, use=meaning.use, count=times)
+            return say("`{name}` is renamed to `{use}` (uses: {count})", name=word, use=meaning.use, count=times)
         return say("`{name}` (uses: {count})", name=word, count=times)
 
     def _about_warps(self, word: str, count: str) -> Message:
@@ -281,7 +283,9 @@ class _FilePort:
     def _version(self, word: str, places: list[int]) -> None:
         for at in places:
             self.result.items.append(
-                self._item(at, "version-guard", say("`{name}` is left as it is: it counts CUDA's versions", name=word))
+                self._item(
+                    at, "version-guard", say("`{name}` is left as it is: its value is a CUDA version", name=word)
+                )
             )
 
     # --- words whose place decides ---
@@ -326,7 +330,7 @@ class _FilePort:
 
         if libtorch:
             message = say(
-                "`{name}` is CUDA's side of libtorch (uses: {count})", name="::cuda", count=str(len(libtorch))
+                "`{name}` is libtorch's CUDA namespace (uses: {count})", name="::cuda", count=str(len(libtorch))
             )
             self.result.items.append(self._item(libtorch[0], "torch-device", message))
 
@@ -344,7 +348,7 @@ class _FilePort:
             if row is not None:
                 self.renamed.append(Edit(at, at + len(word), row.use))
             else:
-                message = say("`{name}` stands where no rule says what it means", name=word)
+                message = say("no rule says what `{name}` means here", name=word)
                 self.result.items.append(self._item(at, "torch-device", message))
 
     def _place_method(self, word: str) -> None:
@@ -354,7 +358,7 @@ class _FilePort:
             if row is not None and is_called and self._before(at) in (".", "->"):
                 self.renamed.append(Edit(at, at + len(word), row.use))
             elif is_called and self._before(at) in (".", "->"):
-                message = say("`is_cuda()` answers no for the target's tensors")
+                message = say("`is_cuda()` returns false for the target's tensors")
                 self.result.items.append(self._item(at, "torch-device", message))
             else:
                 self.result.own[word] += 1
@@ -371,7 +375,7 @@ class _FilePort:
             if asked and not _COMPARED.search(line) and use:
                 self.renamed.append(Edit(at, at + len(word), use))
                 continue
-            message = say("`{name}` is left as it is: its value is an architecture of NVIDIA", name=word)
+            message = say("`{name}` is left as it is: its value is an NVIDIA architecture", name=word)
             self.result.items.append(self._item(at, "version-guard", message))
 
     def _place_device_runtime(self, word: str) -> None:
@@ -416,7 +420,7 @@ class _FilePort:
     def _odd_places(self) -> None:
         text, items = self.text, self.result.items
         for token in self.source.unclosed:
-            items.append(self._item(token.start, "unclosed", say("a {kind} has no end", kind=token.kind.value)))
+            items.append(self._item(token.start, "unclosed", say("a {kind} is not closed", kind=token.kind.value)))
         if self.source.may_have("cuda") and '"cuda' in text:
             for match in _CUDA_STRING.finditer(text):
                 if self._is_string(match.start()):
@@ -429,7 +433,7 @@ class _FilePort:
         if "##" in text:
             for match in _PASTE.finditer(text):
                 if self.source.is_code(match.start()):
-                    message = say("`{name}` is pasted to another piece", name=match.group().strip())
+                    message = say("`##` joins `{name}` to another token", name=match.group().strip())
                     items.append(self._item(match.start(), "built-name", message))
         if "??" in text:
             for match in _TRIGRAPH.finditer(text):
@@ -446,7 +450,9 @@ class _FilePort:
         for match in _MODEL_LOAD.finditer(self.text):
             if self.source.is_code(match.start()):
                 yield self._item(
-                    match.start(), "device-name", say("nothing here registers the device's name before it")
+                    match.start(),
+                    "device-name",
+                    say("no device name is registered in this file before the model is loaded"),
                 )
                 return
 
@@ -469,7 +475,7 @@ class _FilePort:
             words = {name.encode("latin-1")}
             self.judge.learn(words)
             if self.judge.of_interest(words):
-                yield self._item(start, "built-name", say("`{name}` is divided by a line break", name=name))
+                yield self._item(start, "built-name", say("a line break splits `{name}`", name=name))
 
 
 def _with_uses(

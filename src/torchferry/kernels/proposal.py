@@ -31,7 +31,8 @@ def _lines(ported: PortedTree, lang: str) -> Iterator[str]:
         shown = ", ".join(f"{path}:{line}" for path, line in places[:_MOST_PLACES])
         more = f" (+{len(places) - _MOST_PLACES})" if len(places) > _MOST_PLACES else ""
         yield "# " + say(
-            "asked for in {places}; define the new name where the build defines the old", places=shown + more
+            "used in conditions at {places}; define the new name where the build defines the old one",
+            places=shown + more,
         ).render(lang)
         use = proposed_name(name, device)
         yield f'{name} = "{use}"' if use != name else f'# {name} = ""'

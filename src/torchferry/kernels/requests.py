@@ -148,11 +148,11 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
     for geometry, lines in list(places.items())[:_MOST]:
         yield say("launched"), f"{_some(lines)} {geometry}"
     if request.named:
-        named = say("UNKNOWN: no launch names it; it is named at {places}", places=_some(request.named))
+        named = say("UNKNOWN: no launch names it directly; it is mentioned at {places}", places=_some(request.named))
         yield say("launched"), named.render(lang)
     elif not request.launches:
-        yield say("launched"), say("nothing in the tree names it elsewhere").render(lang)
-    yield say("has"), _counted(request.uses) or "-"
+        yield say("launched"), say("no other place in the tree mentions it").render(lang)
+    yield say("contains"), _counted(request.uses) or "-"
     for callee in request.called[:_MOST]:
         uses = _counted(callee.uses)
         yield say_in("kernel", "calls"), f"`{callee.name}` {callee.path}:{callee.line}" + (f" ({uses})" if uses else "")
@@ -169,12 +169,12 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
         "; ".join(f"{dtype}: rtol {relative:g}, atol {absolute:g}" for dtype, relative, absolute in TOLERANCES)
         + " (torch.testing.assert_close)",
     )
-    yield say("the project's own for the target"), ", ".join(request.ports) or unknown
+    yield say("the project's own implementation for the target"), ", ".join(request.ports) or unknown
     if request.builtins is None:
         builtins = say("UNKNOWN: no list says what the plugin has").render(lang)
     else:
-        builtins = ", ".join(request.builtins) or say("none by the name").render(lang)
-    yield say("operators of the plugin that are called alike"), builtins
+        builtins = ", ".join(request.builtins) or say("none with a similar name").render(lang)
+    yield say("operators of the plugin with a similar name"), builtins
 
 
 def _some(places: Sequence[str]) -> str:

@@ -64,7 +64,8 @@ _KINDS = (
     ReviewKind(
         "version-guard",
         say(
-            "the value is a CUDA version or an architecture of NVIDIA; undefined it is 0, which takes the oldest branch"
+            "the value is a CUDA version or an NVIDIA architecture; if it is undefined, it counts as 0 and the oldest "
+            "branch is taken"
         ),
         say("decide which branch the target needs, and write the condition for it"),
         blocks=True,
@@ -89,7 +90,7 @@ _KINDS = (
     ),
     ReviewKind(
         "shared-memory-limit",
-        say("a block may use only so much shared memory on the card; the compiler refuses more"),
+        say("the block uses more shared memory than a card of the target allows; the compiler rejects it there"),
         say("make the tile smaller, or leave the kernel out where the model does not use it"),
         blocks=True,
     ),
@@ -101,13 +102,13 @@ _KINDS = (
     ),
     ReviewKind(
         "kernel-rewrite",
-        say("the target's kernels are written in a language of their own, and no renaming makes them of CUDA's"),
-        say("rewrite the kernel, use an operator of the vendor's in its place, or request one with `--requests`"),
+        say("the target's kernels are written in another language: renaming cannot turn CUDA kernels into them"),
+        say("rewrite the kernel, use an operator of the vendor instead, or request one with `--requests`"),
         blocks=True,
     ),
     ReviewKind(
         "no-counterpart",
-        say("the target has no function or type that takes its place with the same arguments"),
+        say("the target has no equivalent function or type with the same arguments"),
         say("write the call by hand"),
         blocks=True,
     ),
@@ -124,7 +125,7 @@ _KINDS = (
     ),
     ReviewKind(
         "warp-intrinsic",
-        say("exchange between the threads of a warp depends on its size, and masks have 32 bits"),
+        say("exchange between the threads of a warp depends on the warp size; the masks have 32 bits"),
         say("check the mask and the width against the target's warp"),
     ),
     ReviewKind(
@@ -139,7 +140,7 @@ _KINDS = (
     ),
     ReviewKind(
         "atomic",
-        say("atomics on half and double need hardware or an own implementation, and their order changes sums"),
+        say("atomics on half and double need hardware support or your own implementation; their order changes sums"),
         say("check that the target has the atomic for this type"),
     ),
     ReviewKind(
@@ -154,12 +155,12 @@ _KINDS = (
     ),
     ReviewKind(
         "host-call",
-        say("the vendor's runtime has a function or type of this name; its meaning is not compared with CUDA's"),
+        say("the vendor's runtime has a function or type of this name; whether it behaves like CUDA's was not checked"),
         say("compare arguments and behaviour with the vendor's manual"),
     ),
     ReviewKind(
         "library-call",
-        say("the function belongs to a library of CUDA, of which the target's has only a part"),
+        say("the function belongs to a CUDA library; the target's library has only a part of its functions"),
         say("check that the target's library has the function, with the same arguments"),
     ),
     ReviewKind(
@@ -179,18 +180,18 @@ _KINDS = (
     ),
     ReviewKind(
         "torch-device",
-        say("the place names the CUDA device in a way that no renaming settles"),
+        say("the code names the CUDA device in a way that renaming cannot solve"),
         say("write the target's device"),
     ),
     ReviewKind(
         "built-name",
-        say("a macro builds an identifier of pieces, or a line break divides it, so that no token is its name"),
+        say("a macro joins an identifier from pieces, or a line break splits it, so it was not renamed"),
         say("write the name out, or rename the pieces by hand"),
     ),
     ReviewKind(
         "string",
         say("a string names CUDA; strings are not changed"),
-        say("change it where the program decides something by it"),
+        say("change it if the program makes a decision by it"),
     ),
     ReviewKind(
         "device-name",
@@ -206,13 +207,13 @@ _KINDS = (
     ),
     ReviewKind(
         "unclosed",
-        say("a comment, a string or a raw string has no end, so that nothing behind it is read as code"),
-        say("mend the file and port again"),
+        say("a comment, a string or a raw string is not closed: nothing after it is read as code"),
+        say("correct the file and port again"),
         blocks=True,
     ),
     ReviewKind(
         "unread",
-        say("the file is binary, or in UTF-16: it is copied as it is, with every word of CUDA in it"),
+        say("the file is binary or in UTF-16: it is copied as it is, and its CUDA names stay"),
         say("convert it to UTF-8 and port again, or leave it out with `--ignore` if nothing compiles it"),
         blocks=True,
     ),
@@ -228,44 +229,44 @@ _KINDS = (
     ),
     ReviewKind(
         "test-device",
-        say("a test names CUDA where no list of devices does, so that it does not run on the target"),
+        say("a test names CUDA outside of its list of devices, so this part does not run on the target"),
         say("take the device from a parameter of the test"),
     ),
     ReviewKind(
         "build-extension",
-        say("the build script does not say which extensions it builds in a way that can be read"),
+        say("torchferry cannot tell from the build script which extensions it builds"),
         say("write the target's extension by hand"),
         blocks=True,
     ),
     ReviewKind(
         "build-unread",
         say("the file, or a part of it, could not be read"),
-        say("mend the file and port again"),
+        say("correct the file and port again"),
         blocks=True,
     ),
     ReviewKind(
         "build-flag",
-        say("a flag that only CUDA's compiler understands is given where it cannot be left out by itself"),
+        say("a flag that only CUDA's compiler understands cannot be removed automatically here"),
         say("leave it out for the target"),
     ),
     ReviewKind(
         "build-macro",
-        say("a macro for CUDA is defined, and the port renames no such macro in the sources"),
+        say("the build defines a macro for CUDA that the port does not rename in the sources"),
         say("decide whether the sources need it on the target, and give its name with `--map`"),
     ),
     ReviewKind(
         "build-variable",
-        say("the build reads a variable of the environment that speaks of CUDA"),
-        say("set the target's variable, or say in your documentation that this one counts there too"),
+        say("the build uses an environment variable for CUDA"),
+        say("set the target's variable, or document that this one is valid there too"),
     ),
     ReviewKind(
         "build-condition",
-        say("the build script asks torch about CUDA, which answers no on the target"),
+        say("the build script asks torch about CUDA, and the answer on the target is no"),
         say("write the condition for the target"),
     ),
     ReviewKind(
         "build-by-hand",
-        say("the build script has a word of CUDA that no table maps"),
+        say("the build script has a CUDA name that no table maps"),
         say("decide what it means on the target"),
     ),
     ReviewKind(
@@ -275,28 +276,31 @@ _KINDS = (
     ),
     ReviewKind(
         "build-other-arms",
-        say("the build is for the CPU or other makers' cards too; these have the sources that stay beside the port"),
-        say("check that each arm builds what is meant, on machines without the target's plugin too"),
+        say(
+            "the build is also for the CPU or other vendors' cards; these use the original sources, which stay "
+            "beside the port"
+        ),
+        say("check that each branch builds the right sources, also on machines without the target's plugin"),
     ),
     ReviewKind(
         "build-requirement",
-        say("a requirement of the build makes pip install a torch or a package that the target does not use"),
-        say("build without isolation, in the environment that has the plugin"),
+        say("a build requirement makes pip install a torch or a package that the target does not use"),
+        say("build without isolation (`pip install --no-build-isolation .`), in the environment that has the plugin"),
     ),
     ReviewKind(
         "build-cmake",
-        say("the CMake file has a word of CUDA that no table maps, or one whose counterpart works differently"),
+        say("the CMake file has a CUDA name that no table maps, or one whose counterpart works differently"),
         say("decide what it means on the target"),
     ),
     ReviewKind(
         "build-meson",
-        say("Meson knows CUDA as a language, and no target's compiler"),
+        say("Meson supports CUDA as a language, but no target's compiler"),
         say("compile the ported sources with a custom target that calls the vendor's compiler"),
         blocks=True,
     ),
     ReviewKind(
         "build-bazel",
-        say("Bazel's rules for CUDA have no counterpart of the vendor that is known"),
+        say("no vendor counterpart of Bazel's rules for CUDA is known"),
         say("write a rule that calls the vendor's compiler"),
         blocks=True,
     ),

@@ -88,7 +88,7 @@ def read_rules(file: Path) -> dict[str, str]:
         if file.suffix == ".json":
             document = parsed_json(read_text(file, LARGEST_SETTINGS))
             if not isinstance(document, dict) or not all(isinstance(use, str) for use in document.values()):
-                raise UsageError(say("{path}: not an object that maps a text to a text", path=file))
+                raise UsageError(say("{path}: not a JSON object that maps strings to strings", path=file))
             return document
         return _toml_rules(file, toml.load(file))
     except OSError as error:
@@ -102,15 +102,26 @@ def _toml_rules(file: Path, document: Mapping[str, object]) -> dict[str, str]:
     for section, rows in document.items():
         if section not in ("names", "headers") or not isinstance(rows, dict):
             raise UsageError(
-                say("{path}: `{section}` is not known", path=file, section=section),
+                say("{path}: the section `{section}` is not known", path=file, section=section),
                 say("the sections are [names] and [headers]"),
             )
         for name, use in rows.items():
             if not isinstance(use, str) or not use or "\n" in use:
-                raise UsageError(say("{path}: the value of `{name}` is not a text", path=file, name=name))
+                raise UsageError(
+                    say(
+                        "{path}: the value of `{name}` must be a string on one line, and not empty",
+                        path=file,
+                        name=name,
+                    )
+                )
             if section == "names" and not (_NAME.match(name) and _NAME.match(use)):
                 raise UsageError(
-                    say("{path}: `{name}` and `{use}` are not both identifiers", path=file, name=name, use=use)
+                    say(
+                        "{path}: [names] maps identifiers, and `{name}` or `{use}` is not one",
+                        path=file,
+                        name=name,
+                        use=use,
+                    )
                 )
             rules[name if section == "names" else f"#include {name}"] = use
     return rules
@@ -161,37 +172,42 @@ def _judged(name: str, use: str, table: KernelTable) -> MapRule:
     if header:
         row = table.headers.get(header)
         if row is not None and row.use in use:
-            return rule(RuleVerdict.KNOWN, say("the table of the target has this header"))
+            return rule(RuleVerdict.KNOWN, say("the target's table already has this header"))
         return rule(RuleVerdict.APPLIED, say("a header"))
     if name == use:
         return rule(RuleVerdict.NAMES_ONLY, say("it changes nothing"))
     if name in table.suffixes:
-        return rule(RuleVerdict.KNOWN, say("files are renamed, and headers where their file is in the tree"))
-    if name == "::cuda::" and ("namespace", "cuda") in table.contexts:
-        return rule(RuleVerdict.KNOWN, say("libtorch's namespaces `at` and `c10` are known; other namespaces stay"))
-    if name.strip(", ") == "CUDA" and name.count(",") == 2:
-        return rule(RuleVerdict.KNOWN, say("a dispatch key between two commas is known"))
-    if name.strip(".()") == "is_cuda":
-        return rule(RuleVerdict.KNOWN, say("the method is known"))
-    if not _NAME.match(name):
         return rule(
-            RuleVerdict.UNSAFE, say("the text is replaced wherever it stands, in paths of your own headers too")
+            RuleVerdict.KNOWN,
+            say("the port already renames the suffixes of files, and of headers whose file is in the tree"),
         )
+    if name == "::cuda::" and ("namespace", "cuda") in table.contexts:
+        return rule(
+            RuleVerdict.KNOWN,
+            say("the target's table already has libtorch's namespaces `at` and `c10`; other namespaces stay"),
+        )
+    if name.strip(", ") == "CUDA" and name.count(",") == 2:
+        return rule(RuleVerdict.KNOWN, say("the target's table already has dispatch keys between two commas"))
+    if name.strip(".()") == "is_cuda":
+        return rule(RuleVerdict.KNOWN, say("the target's table already has this method"))
+    if not _NAME.match(name):
+        return rule(RuleVerdict.UNSAFE, say("the text would be replaced anywhere, also in paths of your own headers"))
     if name in _TOO_SHORT:
         return rule(
-            RuleVerdict.UNSAFE, say("`{name}` is a word of its own in other code, and part of others", name=name)
+            RuleVerdict.UNSAFE,
+            say("`{name}` is too general: it also occurs in code that has nothing to do with CUDA", name=name),
         )
     if _DISPATCH.match(name) and use != name:
         return rule(
             RuleVerdict.UNSAFE,
-            say("the operators would lose dtypes: float16 or bfloat16 raises where it was computed before"),
+            say("the operators would lose dtypes: float16 or bfloat16 would raise instead of being computed"),
         )
     if _VERSIONS.match(name):
-        return rule(RuleVerdict.UNSAFE, say("the value counts versions of CUDA, and the new name counts others"))
+        return rule(RuleVerdict.UNSAFE, say("the value is a CUDA version, and the new name has other version numbers"))
     if not _NAME.match(use):
         return rule(RuleVerdict.UNSAFE, say("`{use}` is not a name", use=use))
     if name.startswith("_") and name.strip("_") in ("CU", "CUH", "CU_H", "H", "CU_INC"):
-        return rule(RuleVerdict.NAMES_ONLY, say("part of names that guard a header, which may be called anything"))
+        return rule(RuleVerdict.NAMES_ONLY, say("part of an include guard, whose name has no effect"))
     if table.use_of(name) == use:
-        return rule(RuleVerdict.KNOWN, say("the table of the target says the same"))
-    return rule(RuleVerdict.APPLIED, say("a name, wherever it is a whole identifier"))
+        return rule(RuleVerdict.KNOWN, say("the target's table already has this rule"))
+    return rule(RuleVerdict.APPLIED, say("a name, replaced where it is a whole identifier"))

@@ -56,7 +56,7 @@ class SimplePorting:
         self.ignore_dir_paths = tuple(map(str, ignored or ()))
         rules = _parsed(mapping_rule, "mapping_rule") if isinstance(mapping_rule, str) else mapping_rule or {}
         if not isinstance(rules, Mapping) or not all(isinstance(text, str) for pair in rules.items() for text in pair):
-            raise UsageError(say("{name} is not an object that maps a text to a text", name="mapping_rule"))
+            raise UsageError(say("{name} is not a JSON object that maps strings to strings", name="mapping_rule"))
         self.mapping_rule = dict(rules)
         if mapping_dir_path is not None:
             for file in sorted(Path(mapping_dir_path).glob("*.json")):

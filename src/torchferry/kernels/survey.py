@@ -226,6 +226,6 @@ def file_line(file: SurveyedFile) -> Iterator[Message]:
     if file.kinds:
         yield say("to look at: {kinds}", kinds=", ".join(f"{kind} {count}" for kind, count in file.kinds))
     if file.differs:
-        yield say("ported: {copy}, which is not what a port writes now", copy=file.copy)
+        yield say("ported: {copy}, which differs from what a port would write now", copy=file.copy)
     elif file.copy:
         yield say("ported: {copy}", copy=file.copy)

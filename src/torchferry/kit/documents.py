@@ -134,7 +134,7 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
             guide=f"[{done.guide}]({done.guide})",
         )
     yield from _heading(2, say("Set up"))
-    yield say("1. The stack of the vendor: {install}.", install=done.target.install)
+    yield say("1. The vendor's software stack: {install}.", install=done.target.install)
     if done.lists.stack.note is not None:
         yield say("   torch {version}: {note}.", version=done.lists.stack.torch, note=done.lists.stack.note)
     yield say("2. The packages. Those that need CUDA are not in this list:")
@@ -147,7 +147,7 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
             f"pip install -r {done.lists.main} -c installed_torch.txt",
         )
         yield ""
-        yield say("   The first line notes the vendor's torch, so that no other package makes pip replace it.")
+        yield say("   The first line records the vendor's torch, so that no other package makes pip replace it.")
     yield ""
     yield say("3. The test of the machine. It says for each failure what to do:")
     yield ""
@@ -157,7 +157,9 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
     if commands:
         away = done.needs.from_root & set(done.programs)
         if away:
-            yield say("From this folder, which must be on Python's path: programs below it import modules from it.")
+            yield say(
+                "Run them from this folder, which must be on Python's path: programs below it import modules from it."
+            )
             yield ""
         yield from _shell(*(['export PYTHONPATH="$PWD"'] if away else []), *commands)
     else:
@@ -165,8 +167,8 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
     if done.style == "portable":
         yield ""
         yield say(
-            "The code takes the first accelerator that is there. `PREFERRED_DEVICE={name}` in the environment asks for "
-            "this one, and the program stops where it is missing. On a machine without any it runs on the CPU.",
+            "The code uses the first accelerator that it finds. The environment variable `PREFERRED_DEVICE={name}` "
+            "asks for this one: the program then stops if it is missing. Without an accelerator, it runs on the CPU.",
             name=done.target.name,
         )
     if done.needs.models:
@@ -178,7 +180,7 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
     yield from _table((say_in("kit", "file"), say("what it is")), _files(done))
     yield from _heading(2, say("When something fails"))
     yield say("- `python {file}` names the cause and the remedy for what the machine lacks.", file=done.setup_test)
-    yield say("- {guide} lists what was left to do.", guide=f"[{done.guide}]({done.guide})")
+    yield say("- {guide} lists what is left to do.", guide=f"[{done.guide}]({done.guide})")
     yield say(
         "- `torchferry doctor --target {name}` examines driver, toolkit and container, where torchferry is installed.",
         name=done.target,
@@ -225,7 +227,7 @@ def _guide(done: Migrated) -> Iterator[Message | str]:
         version=__version__,
     )
     yield ""
-    yield say("It was written without the card: no speed and no result on it was measured.")
+    yield say("This guide was written without a card: neither speed nor results on the card were measured.")
     yield from _heading(2, say("What changed in the code"))
     rows = list(_changed_lines(done))
     if rows:
@@ -261,7 +263,8 @@ def _guide(done: Migrated) -> Iterator[Message | str]:
     yield from _shell("torchferry undo .")
     yield ""
     yield say(
-        "It puts back every byte, and removes the files that were written. It refuses where one was edited since."
+        "This restores the original files byte by byte, and removes the files that were written. It refuses if one "
+        "was edited since."
     )
 
 
@@ -307,11 +310,11 @@ def _decisions(done: Migrated) -> Iterator[Message | str]:
     else:
         yield say("- Changed in place: there is one version, for {target}.", target=done.target.title)
     if done.style == "portable":
-        yield say("- The code asks `device_utils.py` for the device, so that it runs on every one, CUDA included.")
+        yield say("- The code asks `device_utils.py` for the device, so it runs on every device, including CUDA.")
     elif done.style == "shim":
         yield say("- The code is redirected when it starts, and stays written for CUDA.")
     else:
-        yield say("- The code names the vendor's own API, and runs on {target} alone.", target=done.target.title)
+        yield say("- The code uses the vendor's own API, and runs only on {target}.", target=done.target.title)
     if stack.torch:
         yield say(
             "- torch {torch} with {plugins}: {reason}.",
@@ -324,8 +327,8 @@ def _decisions(done: Migrated) -> Iterator[Message | str]:
     examined = done.target.version or next(iter(done.target.backend.table("api").verified[-1:]), "")
     if examined and examined not in stack.plugin_versions:
         yield say(
-            "- **Look at this:** the code was examined for version {examined} of the plugin, and the list installs "
-            "another one. `--target {name}@VERSION` examines it for that.",
+            "- **Check this:** the code was examined for version {examined} of the plugin, and the list installs "
+            "another one. Examine it for the installed version with `--target {name}@VERSION`.",
             examined=examined,
             name=done.target.name,
         )
@@ -355,7 +358,7 @@ def _left(done: Migrated, work: list[Finding]) -> Iterator[Message | str]:
     unlisted = _unlisted(done)
     if unlisted:
         yield ""
-        yield say("Imported, and in no list of requirements; install those that you need:")
+        yield say("These packages are imported, but are in no list of requirements; install those that you need:")
         yield ""
         yield from (f"- `{name}` ({place})" for name, place in unlisted)
     decisions = [change for change in done.lists.changes if change.decision]
@@ -416,12 +419,12 @@ def _tests(done: Migrated) -> Iterator[Message | str]:
         yield from _shell(*(f"python {program}" for program in programs))
         yield ""
         yield say(
-            "4. Its results beside those of CUDA: the same seed draws other numbers on another vendor's card, so give "
-            "both the same input, and compare images by eye or by a metric, losses by `torchferry compare curves`, and "
-            "operators by `torchferry compare cpu`."
+            "4. Compare its results with those of CUDA: the same seed gives other random numbers on another vendor's "
+            "card, so give both the same input. Compare images by eye or by a metric, losses with `torchferry compare "
+            "curves`, and operators with `torchferry compare cpu`."
         )
         yield ""
-        yield say("5. Time and memory of one run, beside those of CUDA.")
+        yield say("5. Compare time and memory of one run with those of CUDA.")
 
 
 # --- tables ---

@@ -57,16 +57,16 @@ def stack(target: Target, specifiers: Iterable[str]) -> Stack:
     texts = tuple(specifiers)
     wanted = _specifiers(texts)
     if not rows:
-        return Stack("", (), say("no versions are known of {target}", target=target.title), True)
+        return Stack("", (), say("no versions of {target} are known", target=target.title), True)
     if target.version:
         named = [row for row in rows if _is_of(target, row, target.version)]
         if named:
             torch = _version_of(named[0])
             allowed = _allows(wanted, torch)
-            reason = say("the torch of the plugin {version}, which was named", version=target.version)
+            reason = say("the torch of the named plugin version {version}", version=target.version)
             if not allowed:
                 reason = say(
-                    "the torch of the plugin {version}, which was named; the project asks for torch{wanted}",
+                    "the torch of the named plugin version {version}; the project asks for torch{wanted}",
                     version=target.version,
                     wanted=wanted,
                 )

@@ -175,7 +175,7 @@ def torch_installed(found: "dict[str, Any]") -> SetupAnswer:
         )
     if all(_release(pair[0])[:2] != _release(torch)[:2] for pair in fitting):
         wanted = ", ".join(sorted({pair[0] for pair in fitting}))
-        cause = say("{module} {plugin} belongs to torch {wanted}", module=PLUGIN, plugin=plugin, wanted=wanted)
+        cause = say("{module} {plugin} needs torch {wanted}", module=PLUGIN, plugin=plugin, wanted=wanted)
         return _no(said, cause, _how_to_install())
     return SetupAnswer(OK, said, notes=tuple(notes))
 
@@ -205,7 +205,7 @@ def device_available(found: "dict[str, Any]") -> SetupAnswer:
         device = _device(torch)
         total = (torch.ones(2, device=device) + torch.ones(2, device=device)).cpu().tolist()
     except Exception as error:
-        return _no(_told(error), say("a device is there and does not compute"), looking)
+        return _no(_told(error), say("the device is there, but cannot compute"), looking)
     if total != [2.0, 2.0]:
         return _no(
             say("1 + 1 is {total} on the device", total=total), say("the device computes wrong numbers"), looking
@@ -251,14 +251,14 @@ def device_manager(found: "dict[str, Any]") -> SetupAnswer:
         return _no(
             _told(error),
             say("{path} does not run here", path=MANAGER),
-            say("mend the tests above first; PREFERRED_DEVICE in the environment names a device"),
+            say("solve the failures above first; the environment variable PREFERRED_DEVICE can name a device"),
         )
     said = say("{path} chooses {device}", path=MANAGER, device=chosen)
     if chosen.partition(":")[0] != DEVICE:
         return _no(
             said,
             say("it should choose {device}", device=DEVICE),
-            say("mend the tests above first; PREFERRED_DEVICE in the environment names a device"),
+            say("solve the failures above first; the environment variable PREFERRED_DEVICE can name a device"),
         )
     return SetupAnswer(OK, said)
 
@@ -301,13 +301,13 @@ def dependencies() -> SetupAnswer:
         else:
             notes.append(failure)
     if optional:
-        notes.append(say("imported in places, and not there: {names}", names=", ".join(optional)))
+        notes.append(say("imported in some places, but not installed: {names}", names=", ".join(optional)))
     if unlisted:
         names = " ".join(unlisted)
         remedies.append(say("`pip install {names}`: the code imports them, and no list has them", names=names))
     if unknown:
         remedies.append(
-            say("find out which distribution has {names}, and add it to the list", names=", ".join(unknown))
+            say("find out which package provides {names}, and add it to the list", names=", ".join(unknown))
         )
     said = say(
         "{fitting} of {requirements} requirements, {imported} of {modules} imports",
@@ -354,7 +354,7 @@ def dtypes(found: "dict[str, Any]") -> SetupAnswer:
     said = ", ".join(good)
     remedy = say("use one of these dtypes there: {names}", names=said)
     if "float32" not in good:
-        remedy = say("mend the device first: it does not compute in float32 either")
+        remedy = say("solve the device's problem first: it does not compute in float32 either")
     if wrong:
         return SetupAnswer(FAIL, said, tuple(wrong), (remedy,), tuple(notes))
     return SetupAnswer(OK, said, notes=tuple(notes))
@@ -536,7 +536,7 @@ def _import_failures(modules: "list[str]") -> "dict[str, str]":
         failures[last] = str(
             say("the process ended with {code}", code=code)
             if code
-            else say("no end after {seconds} s", seconds=IMPORTING)
+            else say("it did not end within {seconds} s", seconds=IMPORTING)
         )
         rest = rest[rest.index(last) + 1 :]
     return {module: why for module, why in failures.items() if module in modules}
@@ -548,7 +548,7 @@ def _fetch_failure(hub: str, model: str, file: str) -> "tuple[object, object] | 
     endpoint = os.environ.get(variable, "").rstrip("/") or usual
     if not endpoint.startswith(("https://", "http://")):
         return (
-            say("{variable} is {endpoint}, which is no address", variable=variable, endpoint=endpoint),
+            say("{variable} is {endpoint}, which is not a URL", variable=variable, endpoint=endpoint),
             say("write it as https://..."),
         )
     for name in (file,) if file else _SMALL[hub]:
@@ -566,7 +566,7 @@ def _fetch_failure(hub: str, model: str, file: str) -> "tuple[object, object] | 
             if error.code in (401, 403):
                 return (
                     say(
-                        "the hub refuses {file} ({code}): the model is gated or private, or there is none of this name",
+                        "the hub refuses {file} ({code}): the model is gated or private, or does not exist",
                         file=name,
                         code=error.code,
                     ),
@@ -582,8 +582,9 @@ def _fetch_failure(hub: str, model: str, file: str) -> "tuple[object, object] | 
                     variable=variable,
                 ),
             )
-    return say("the hub has no such file"), say(
-        "check the name; a folder of this machine must be there before the program starts"
+    names = ", ".join((file,) if file else _SMALL[hub])
+    return say("the hub does not have {files} for this model", files=names), say(
+        "check the name; a folder on this machine must exist before the program starts"
     )
 
 

@@ -239,7 +239,9 @@ class _Writer:
         """Yield what is said of imports that the list leaves out: optional ones, and those that no table knows."""
         for module in modules:
             if not module.distribution:
-                unknown = say("no table says which distribution has `{module}`: add it", module=module.module)
+                unknown = say(
+                    "torchferry does not know which package provides `{module}`: add it", module=module.module
+                )
                 yield f"{self._say(unknown)}  ({module.place})"
             elif not module.needed:
                 yield f"{module.distribution}  ({module.place})"
@@ -303,7 +305,9 @@ class _Writer:
         if self.from_index:
             yield from wanted
             return
-        first = say("not from PyPI, and pip must not replace them; first: {install}", install=self.target.install)
+        first = say(
+            "these are not from PyPI, and pip must not replace them; first: {install}", install=self.target.install
+        )
         yield f"# {self._say(first)}"
         yield from (f"# {line}" for line in wanted)
 
@@ -325,9 +329,7 @@ class _Writer:
             after = f"torch=={self.stack.torch}" if self.stack.torch and self.from_index else ""
             return RequirementChange(place, item.text, after, self.stack.reason, self.stack.decision)
         if normalised(item.name) in {normalised(plugin.partition("==")[0]) for plugin in self.stack.plugins}:
-            return RequirementChange(
-                place, item.text, "", say("it stands beside torch, in the version that belongs to it")
-            )
+            return RequirementChange(place, item.text, "", say("listed below torch, in the version that fits it"))
         loosened = self._with_torch(item, place) if item.name in _WITH_TORCH else None
         if loosened is not None:
             return loosened
@@ -356,7 +358,7 @@ class _Writer:
             place,
             item.text,
             item.name,
-            say("without a version, so that pip takes the one that belongs to torch {torch}", torch=self.stack.torch),
+            say("without a version, so that pip takes the one that fits torch {torch}", torch=self.stack.torch),
         )
 
 

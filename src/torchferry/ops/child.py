@@ -74,15 +74,17 @@ def _left_nothing(what: Message, code: int) -> TorchferryError:
     if code == -signal.SIGKILL:
         return TorchferryError(
             say("{what} was killed (SIGKILL), as the system does when memory runs out; it left no result", what=what),
-            say("give it more memory, or a smaller model, batch or wheel"),
+            say("if memory ran out, provide more, or use a smaller model or batch"),
         )
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         return TorchferryError(
-            say("{what} was ended by {signal} and left no result", what=what, signal=name), say("its output is above")
+            say("{what} was ended by {signal} and left no result", what=what, signal=name),
+            say("see its output above for the cause"),
         )
     return TorchferryError(
-        say("{what} ended with {code} and left no result", what=what, code=code), say("its output is above")
+        say("{what} ended with exit code {code} and left no result", what=what, code=code),
+        say("see its output above for the cause"),
     )
 
 

@@ -29,7 +29,7 @@ _FILE = ListFormat(
     FORMAT,
     VERSION,
     16 << 20,
-    lambda path: say("{path} is no list of a plugin's operators", path=path),
+    lambda path: say("{path} is not a list that `ops dump` wrote", path=path),
     say("write it again with `torchferry ops dump`"),
 )
 

@@ -38,7 +38,8 @@ def dumped_from(target: Target, wheel: Path | None, python: str = "") -> DumpedL
     lists = {field: frozenset(names) for field, names in result["lists"].items()}
     if not lists.get("registered"):
         raise TorchferryError(
-            say("{plugin} registers nothing for {key}", plugin=result["plugin"], key=target.backend.DISPATCH_KEY)
+            say("{plugin} registers no operators for {key}", plugin=result["plugin"], key=target.backend.DISPATCH_KEY),
+            say("check that this is the plugin of {target}, and that it is installed completely", target=target.name),
         )
     where = f"the wheel {wheel.name}, on a simulated driver" if wheel is not None else "the plugin that is installed"
     return DumpedList(

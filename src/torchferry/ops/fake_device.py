@@ -41,8 +41,11 @@ def set_up(device: str, registered: Collection[str]) -> str:
     setup = getattr(torch.utils.backend_registration, _SETUP, None)
     if setup is None:
         raise TorchferryError(
-            say("torch {version} has no devices that are made in Python", version=torch.__version__),
-            say("predict with torch 2.13, or run it: `torchferry ops trace -t NAME`"),
+            say(
+                "torch {version} cannot make the device without memory on which a model is predicted",
+                version=torch.__version__,
+            ),
+            say("predict with torch 2.13, or run the program: `torchferry ops trace -t NAME -- COMMAND`"),
         )
     try:
         torch.device(device)

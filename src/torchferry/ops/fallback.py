@@ -85,11 +85,15 @@ def _check(name: str) -> None:
         near = known or [each for each in torch._C._dispatch_get_all_op_names() if each.startswith("aten::")]
         raise unknown_name("operator", name, near) from None
     if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
-        raise UsageError(say("`{name}` has no kernel on the CPU either", name=name))
+        raise UsageError(say("`{name}` has no kernel on the CPU, so it cannot run there", name=name))
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
         raise UsageError(
-            say("`{name}` is composed of other operators, and its gradient with it", name=name),
-            say("name those that are missing: `torchferry ops report` lists them"),
+            say(
+                "torch composes `{name}` and its gradient of other operators: there is nothing to run on the CPU in "
+                "its place",
+                name=name,
+            ),
+            say("name the missing ones of these operators: `torchferry ops report` lists them"),
         )
 
 

@@ -124,11 +124,11 @@ def _judged(need: OperatorNeed, known: OperatorList, newer: frozenset[str], devi
     space, _, name = need.name.partition("::")
     registered = known.registered
     if space != "aten":
-        return JudgedOperator(need, UNLISTED, "", say("an operator of `{library}`, which no list has", library=space))
+        return JudgedOperator(need, UNLISTED, "", say("no list has the operators of `{library}`", library=space))
     if registered is None:
         return JudgedOperator(need, UNLISTED, "", _noted(known, name))
     if device == "cuda" and name.startswith(_OF_CUDA) and name not in registered:
-        remark = say("CUDA's own: another device calls something else here; trace it with `--target`")
+        remark = say("exists only for CUDA; other devices call another operator here: trace again with `--target`")
         return JudgedOperator(need, UNLISTED, "", remark)
     derived = need.derived_from.removeprefix("aten::")
     for each in (name, derived):
@@ -142,7 +142,7 @@ def _judged(need: OperatorNeed, known: OperatorList, newer: frozenset[str], devi
             return JudgedOperator(need, COMPOSITE, "", _noted(known, name))
         return JudgedOperator(need, MISSING, f"aten::{absent[0]}", _noted(known, name))
     if base in newer or base.rstrip("_") in newer:
-        remark = say("came to torch after {version}, which this list is for", version=known.table.torch)
+        remark = say("added to torch after {version}, the torch of this list", version=known.table.torch)
         return JudgedOperator(need, UNLISTED, "", remark)
     return JudgedOperator(need, MISSING, f"aten::{derived}" if derived else "", _noted(known, name))
 
@@ -167,5 +167,5 @@ def consequence(known: OperatorList) -> Message:
     return {
         "error": say("the plugin raises NotImplementedError"),
         "warn": say("the plugin runs it on the CPU, with a warning"),
-        "silent": say("the plugin runs it on the CPU without a word"),
-    }.get(known.table.fallback, say("what the plugin does then is not known"))
+        "silent": say("the plugin runs it on the CPU without a warning"),
+    }.get(known.table.fallback, say("it is not known what the plugin does when it is called"))

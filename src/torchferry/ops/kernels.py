@@ -20,9 +20,11 @@ from torchferry.core.progress import doing
 _SECONDS = 120.0
 
 GROUPS = {
-    "must_have": translatable("kernels that every device must bring"),
+    "must_have": translatable("kernels that every device must provide"),
     "cuda": translatable("of these, kernels that CUDA has"),
-    "gpu_core": translatable("of these, without sparse, nested, quantised and other libraries' own"),
+    "gpu_core": translatable(
+        "of these, without those for sparse, nested and quantised tensors and those of other libraries"
+    ),
     "backward": translatable("of these, for backward"),
     "linalg": translatable("of these, for linear algebra"),
 }
@@ -97,7 +99,7 @@ def from_torch(python: str = "") -> MustHave | None:
     """
     environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     command = own_python.module_command("torchferry.ops.composition", python=python)
-    with doing(say("asking torch")):
+    with doing(say("reading operators from torch")):
         asked = subprocesses.run(tuple(command), _SECONDS, environment)
     try:
         document = parsed_json(asked.out)

@@ -67,7 +67,7 @@ def read_document(path: Path, largest: int = LARGEST_LIST, again: Message | None
         raise TorchferryError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
     if len(data) > largest:
         raise TorchferryError(
-            say("{path} is larger than a list of operators: {size} B", path=path, size=size or len(data)), again
+            say("{path} is too large for a list of operators: {size} B", path=path, size=size or len(data)), again
         )
     try:
         return parsed_json(data)

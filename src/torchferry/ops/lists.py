@@ -94,7 +94,8 @@ def of_dump(path: Path, target: Target, card: str = "") -> OperatorList:
     dumped = read_dump(path)
     if dumped.target != target.name:
         raise TorchferryError(
-            say("{path} is a list of {target}, not of {wanted}", path=path, target=dumped.target, wanted=target.name)
+            say("{path} is a list of {target}, not of {wanted}", path=path, target=dumped.target, wanted=target.name),
+            say("name a list of {wanted}, or write one with `torchferry ops dump -t {wanted}`", wanted=target.name),
         )
     listed = of_target(target, card)
     lists: dict[str, Any] = dict(dumped.lists)

@@ -22,7 +22,7 @@ _FILE = ListFormat(
     FORMAT,
     VERSION,
     64 << 20,  # a program calls some hundreds of operators, and of each a few shapes are kept
-    lambda path: say("{path} is no list of operators that a run needs", path=path),
+    lambda path: say("{path} is not a file that `ops trace` or `ops predict` wrote", path=path),
     say("write it again with `torchferry ops trace` or `torchferry ops predict`"),
 )
 

@@ -101,13 +101,13 @@ def _parts(schema: str) -> _Parts:
     match = _SCHEMA.fullmatch(schema.strip())
     if match is None:
         raise UsageError(
-            say("`{schema}` is no schema of an operator", schema=schema),
+            say("`{schema}` is not an operator schema", schema=schema),
             say("write it with its namespace, such as {example}", example=_EXAMPLE),
         )
     if match["space"] == "aten":
         raise UsageError(
-            say("`{schema}`: the namespace aten is torch's", schema=schema),
-            say("choose another one, or name an operator of torch's without a schema"),
+            say("`{schema}`: the namespace aten belongs to torch", schema=schema),
+            say("choose another namespace; for a torch operator, give its name without a schema"),
         )
     function = _parsed(match["name"] + match["rest"], schema)
     if function.arguments.kwarg_only:
@@ -144,7 +144,7 @@ def _parsed(text: str, schema: str) -> Any:
         return FunctionSchema.parse(" ".join(text.split()))
     except (AssertionError, RuntimeError, ValueError, IndexError) as error:
         raise UsageError(
-            say("`{schema}` is no schema of an operator: {error}",
+            say("`{schema}` is not an operator schema: {error}",
                 schema=schema, error=(str(error).splitlines() or ["?"])[0]),
             say("write it with its namespace, such as {example}", example=_EXAMPLE),
         ) from None  # fmt: skip
@@ -152,8 +152,8 @@ def _parsed(text: str, schema: str) -> Any:
 
 def _not_made(schema: str, what: str) -> UsageError:
     return UsageError(
-        say("`{schema}`: no skeleton is made for `{what}`", schema=schema, what=what),
-        say("begin with tensors, int, float and bool that return tensors, and change the files then"),
+        say("`{schema}`: no skeleton can be written for `{what}`", schema=schema, what=what),
+        say("use only arguments Tensor, int, float and bool and results Tensor; then edit the files"),
     )
 
 

@@ -71,19 +71,18 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise TorchferryError(
             say(
-                "{place}: `{operator}` gives as many values as its input says, and a fake tensor has none",
+                "{place}: the result of `{operator}` depends on the values of its input, and the predicted run has "
+                "no values",
                 place=_place(error, file),
                 operator=str(error).splitlines()[0],
             ),
-            say("run it instead: `torchferry ops trace -t NAME -- python ...`"),
+            say("run the program instead: `torchferry ops trace -t NAME -- python ...`"),
         ) from error
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise TorchferryError(
             say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400]),
-            say(
-                "the function ran on a device of the type `{device}` without values; trace shows it above", device=kind
-            ),
+            say("the function ran on a `{device}` device without values; the call stack is above", device=kind),
         ) from error
     notes: list[Message] = []
     if mode.made_up:
@@ -96,9 +95,9 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         )
     if mode.unopened:
         names = ", ".join(sorted(mode.unopened))
-        notes.append(say("what torch composes these of was not seen whole: {names}", names=names))
+        notes.append(say("some of the operators that torch composes these of were not seen: {names}", names=names))
     if _stepped:
-        notes.append(say("each optimizer stepped twice: the first step makes its state"))
+        notes.append(say("each optimizer stepped twice: the first step creates its state"))
     return RunNeeds(
         PREDICT,
         (f"{file}:{name}",),
@@ -113,7 +112,7 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
 def _loaded(file: Path, name: str) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise TorchferryError(say("{path} is no Python file", path=file))
+        raise TorchferryError(say("{path} is not a Python file", path=file))
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     try:
@@ -121,7 +120,8 @@ def _loaded(file: Path, name: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise TorchferryError(
-            say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400])
+            say("{place}: {error}", place=_place(error, file), error=f"{type(error).__name__}: {error}"[:400]),
+            say("the file failed when it was imported; the call stack is above"),
         ) from error
     found = getattr(module, name, None)
     if not callable(found):
@@ -148,8 +148,8 @@ def _step(made: Any, kind: str, *, training: bool) -> Callable[[], object]:
     if callable(made) and not isinstance(made, nn.Module):
         return made  # type: ignore[no-any-return]
     raise TorchferryError(
-        say("the function returned {kind}", kind=type(made).__name__),
-        say("return what is to be called for a step, or (model, inputs)"),
+        say("the function returned a value of the type {kind}", kind=type(made).__name__),
+        say("return a function that runs one step, or (model, inputs)"),
     )
 
 

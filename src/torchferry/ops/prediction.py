@@ -68,7 +68,9 @@ def predicted(
 def _named(what: str) -> tuple[Path, str]:
     path, colon, function = what.rpartition(":")
     if not colon or not function.isidentifier() or not path.endswith(".py"):
-        raise UsageError(say("`{what}` is not of the form FILE.py:FUNCTION", what=what), say("such as model.py:build"))
+        raise UsageError(
+            say("`{what}` is not of the form FILE.py:FUNCTION", what=what), say("write it as in model.py:build")
+        )
     file = Path(path).absolute()
     if not file.is_file():
         raise UsageError(say("there is no file {path}", path=path))

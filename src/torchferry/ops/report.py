@@ -32,7 +32,7 @@ _PHASES = {
     "recompute": translatable("recompute"),
     "optimizer": translatable("optimizer"),
     "gradient scaling": translatable("gradient scaling"),
-    "": translatable("unseen by Python"),
+    "": translatable("not seen by Python"),
 }
 
 
@@ -165,7 +165,7 @@ def _head(known: OperatorList, lang: str) -> list[str]:
     if known.is_of_another_version:
         written.append(
             say(
-                "  the list of {version} is the nearest to {wanted} that is known",
+                "  no list of {wanted} is known: this is the list of {version}, the nearest",
                 version=known.table.version,
                 wanted=known.version,
             ).render(lang)
@@ -205,7 +205,7 @@ def _run_title(report: OperatorReport, run: RunNeeds) -> Message:
     calls = sum(each.need.calls for each in report.operators)
     operators = say_plural("{count} operator", "{count} operators", count=len(report.operators))
     counted = say_plural("{count} call", "{count} calls", count=calls)
-    what = say("predicted of {command}", command=" ".join(run.command))
+    what = say("predicted for {command}", command=" ".join(run.command))
     if run.how != PREDICT:
         what = say("traced in `{command}`", command=" ".join(run.command))
     return say(
@@ -222,16 +222,25 @@ def _remarks(report: OperatorReport, run: RunNeeds) -> Iterator[Message]:
     own = f"{known.target}@{known.table.version or known.version}".rstrip("@")
     if run.target not in ("", known.target, own, f"{known.target}@{known.version}"):
         yield say(
-            "torch composed operators as for {target}; for {own} write the list with `--target`",
+            "the run was recorded for {target}, where torch may compose operators differently; "
+            "record it again with `--target {own}`",
             target=run.target,
             own=own,
         )
     elif not run.target and run.device not in ("", report.known.target):
-        yield say("torch composed operators as for no plugin; with `--target` the list is more exact")
+        yield say(
+            "the run was recorded for no target: torch may compose operators differently with the plugin; "
+            "record it again with `--target`"
+        )
     if run.exit_code:
-        yield say("THE RUN IS NOT COMPLETE: the command ended with {code}", code=run.exit_code)
+        yield say(
+            "THE RUN IS NOT COMPLETE: the command ended with exit code {code}, so operators may be missing here",
+            code=run.exit_code,
+        )
     for process in run.broken:
-        yield say("NOT COMPLETE: {process} was lost; what it called before its last report is counted", process=process)
+        yield say(
+            "NOT COMPLETE: {process} was lost; only its calls before its last report are counted", process=process
+        )
     if run.processes > 1:
         yield say_plural(
             "{count} process, counted together", "{count} processes, counted together", count=run.processes
@@ -272,12 +281,12 @@ def amount(number: int) -> str:
 
 def _coverage_lines(report: OperatorReport, kernels: MustHave, lang: str) -> Iterator[str]:
     coverage = _coverage(report.known, kernels)
-    title = say("operators of torch {version} that need a kernel of the device's own", version=coverage["torch"])
+    title = say("operators of torch {version} for which a device must provide a kernel", version=coverage["torch"])
     yield title.render(lang)
     yield "  " + say("source: {source}", source=kernels.source).render(lang)
     for entry in coverage["groups"]:
         if entry["registered"] is None:
-            share = say("{total}, of which registered: unknown", total=entry["total"])
+            share = say("{total}; registered: unknown", total=entry["total"])
         else:
             share = say(
                 "{registered} of {total} registered ({percent} %)",

@@ -14,7 +14,7 @@ from torchferry.ops.call_code import call_code
 from torchferry.ops.judging import COPIED, JudgedOperator, consequence, judge
 from torchferry.ops.listfile import read_document
 from torchferry.ops.lists import OperatorList
-from torchferry.ops.needs import FORMAT, OperatorNeed, RunNeeds, from_document
+from torchferry.ops.needs import FORMAT, PREDICT, OperatorNeed, RunNeeds, from_document
 
 LACKING, EXTENDED = "missing", "extended"
 """Kinds of requests: an interface that does not exist, and one whose results or dtypes do not suffice."""
@@ -77,12 +77,14 @@ class Requested(NamedTuple):
         command: What ran; empty for a single call.
         torch: The torch that it ran with.
         trace: What the trace is that the times are from, and what a reader must know of it; empty without a trace.
+        without_card: Whether no card was used for the run, as far as its file says; False where that is not known.
     """
 
     items: tuple[RequestItem, ...]
     command: str
     torch: str
     trace: tuple[Message, ...] = ()
+    without_card: bool = False
 
 
 def requested(path: Path, known: OperatorList, plugin: str, device: str, only: Collection[str] = ()) -> Requested:
@@ -109,9 +111,10 @@ def requested(path: Path, known: OperatorList, plugin: str, device: str, only: C
             return of_run(from_document(document, str(path)), known, plugin, device, only)
         else:
             raise TorchferryError(
-                say("{path} shows no operators", path=path),
+                say("{path} has no list of operators", path=path),
                 say(
-                    "write it with `ops trace`, `ops predict` or `rehearse --summary-file`, or name a folder of --dump"
+                    "name a file that `ops trace`, `ops predict` or `rehearse --summary-file` wrote, or a folder of "
+                    "`compare --dump`"
                 ),
             )
     items = _chosen(found.items, only)
@@ -137,7 +140,8 @@ def of_run(run: RunNeeds, known: OperatorList, plugin: str, device: str, only: C
     if not wanted:
         raise _nothing(known, bool(only))
     items = tuple(_of_judged(each, known, plugin, device) for each in wanted)
-    return Requested(items, " ".join(run.command), run.torch)
+    without_card = run.how == PREDICT or bool(run.target)  # a trace for a target is made on the simulated card
+    return Requested(items, " ".join(run.command), run.torch, without_card=without_card)
 
 
 def _of_judged(judged: JudgedOperator, known: OperatorList, plugin: str, device: str) -> RequestItem:
@@ -154,14 +158,18 @@ def _of_judged(judged: JudgedOperator, known: OperatorList, plugin: str, device:
 
 def _nothing(known: OperatorList, named: bool) -> UsageError:
     if named:
-        return UsageError(say("none of the named operators is there"), say("`ops report -v` names those that are"))
+        return UsageError(
+            say("the run has none of the operators that --operator names"),
+            say("`ops report -v` lists the operators of a run"),
+        )
     if known.registered is None:
         return UsageError(
             say("no list says which operators {plugin} lacks", plugin=known.plugin),
-            say("name those to ask for: --operator aten::NAME"),
+            say("name the operators to request: --operator aten::NAME"),
         )
     return UsageError(
-        say("nothing is missing: there is nothing to ask for"), say("ask for named ones with --operator aten::NAME")
+        say("no operator of the run is missing or runs on the CPU: there is nothing to request"),
+        say("request an operator by its name with --operator aten::NAME"),
     )
 
 
@@ -186,7 +194,8 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
         if document["target"].partition("@")[0] != known.target:
             raise TorchferryError(
                 say("{path} is a rehearsal of {target}, not of {wanted}",
-                    path=path, target=document["target"], wanted=known.target)
+                    path=path, target=document["target"], wanted=known.target),
+                say("rehearse the program again with `--target {wanted}`", wanted=known.target),
             )  # fmt: skip
         for event in document["events"]:
             kind = _KINDS.get(event["kind"])
@@ -213,7 +222,7 @@ def _of_rehearsal(document: dict[str, Any], path: Path, known: OperatorList) -> 
             found, asked = say(_FORCED), EXTENDED
         where = tuple(places.get((name, kind), ()))[:_MOST_PLACES]
         items.append(RequestItem(OperatorNeed(name, number), asked, found, where))
-    return Requested(tuple(items), command, torch)
+    return Requested(tuple(items), command, torch, without_card=True)
 
 
 def _of_folder(folder: Path, known: OperatorList) -> Requested:
@@ -239,5 +248,5 @@ def _of_folder(folder: Path, known: OperatorList) -> Requested:
         raise TorchferryError(
             say("{path} is damaged: {error}", path=folder / "call.json", error=f"{type(error).__name__}: {error}"[:200])
         ) from None
-    item = RequestItem(need, EXTENDED, say("its result is wrong; the folder has the call"), folder=folder.name)
+    item = RequestItem(need, EXTENDED, say("its result is wrong; the attached folder has the call"), folder=folder.name)
     return Requested((item,), "", torch)

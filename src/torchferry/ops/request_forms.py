@@ -111,13 +111,9 @@ def _background(text: RequestText) -> Iterator[str]:
     render = text.render
     if text.requested.command:
         yield render(say("`{command}` needs these operators.", command=_plain(text.requested.command)))
-    yield render(
-        say(
-            "What the plugin has is taken from: {source}. The run was seen by torchferry; {what}.",
-            source=text.known.said(),
-            what=say("no card was used for it"),
-        )
-    )
+    yield render(say("Source for the operators that the plugin has: {source}.", source=text.known.said()))
+    if text.requested.without_card:
+        yield render(say("torchferry examined the run without a card."))
     if text.requested.trace:
         first, *further = (_plain(render(each)) for each in text.requested.trace)
         yield from ("", render(say("Times are from a trace: {trace}", trace=first)))
@@ -171,7 +167,7 @@ def _interface(text: RequestText, item: RequestItem) -> Iterator[str]:
         joined = "; ".join(text.render(each) for each in constraints)
         yield text.render(say("- must also hold: {constraints}", constraints=joined))
     if need.shapes:
-        yield text.render(say("- seen, with the number of calls (in braces the strides of what is not contiguous):"))
+        yield text.render(say("- calls in the run, with their number (strides of non-contiguous tensors in braces):"))
         yield ""
         yield "```text"
         yield from (f"{count:>7}  {_plain(shape)}" for shape, count in need.shapes.items())
@@ -180,7 +176,7 @@ def _interface(text: RequestText, item: RequestItem) -> Iterator[str]:
 
 def _constraints(schema: str, shapes: Iterable[str]) -> Iterator[Message]:
     if "(a!)" in schema:
-        yield say("it writes into an argument, which may be of any strides")
+        yield say("it writes into an argument, which may have any strides")
     if any("{" in shape for shape in shapes):
         yield say("inputs are not contiguous")
     if "Tensor?" in schema:
@@ -220,7 +216,7 @@ def _model(text: RequestText, item: RequestItem) -> Iterator[str]:
         yield render(say("- lines of the program: {places}", places=_plain(", ".join(item.places))))
     if need.bytes:
         yield render(
-            say("- bytes of its tensors in the run, which the CPU copies there and back: {bytes}", bytes=need.bytes)
+            say("- bytes of its tensors in the run, which are copied if the CPU computes it: {bytes}", bytes=need.bytes)
         )
     if item.kind == LACKING:
         yield render(say("- today: {found}", found=item.found))
@@ -253,7 +249,7 @@ def _time(text: RequestText, item: RequestItem) -> Iterator[Message]:
                   **_figures(measured))  # fmt: skip
     if measured.shapes:
         yield say(
-            "the trace has it with other shapes than those that were seen: {shapes}",
+            "the trace has it with other shapes than the run above: {shapes}",
             shapes=_plain(", ".join(measured.shapes)),
         )
 

@@ -107,10 +107,10 @@ def _nothing(outcome: Outcome, target: str) -> tuple[Any, Any]:
     """Return what to say where no operator ran on an accelerator."""
     if outcome.code:
         return (
-            say("the command ended with {code} before anything ran on an accelerator", code=outcome.code),
-            say("its own output says why; without torchferry it ends so too, or tell us"),
+            say("the command ended with exit code {code} before anything ran on an accelerator", code=outcome.code),
+            say("see its own output for the cause; if it succeeds without torchferry, please report that to us"),
         )
     what = say("nothing ran on an accelerator: the command computed on the CPU alone")
     if target:
-        return what, say("the program must ask for the card's device; of a CUDA program: `-- torchferry run -- ...`")
-    return what, say("on a machine without one, name a target: `torchferry ops trace -t NAME -- ...`")
+        return what, say("the program must use the card's device; start a CUDA program with `-- torchferry run -- ...`")
+    return what, say("without an accelerator, name a target: `torchferry ops trace -t NAME -- ...`")

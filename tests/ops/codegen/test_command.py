@@ -93,7 +93,7 @@ def opened(path: Path) -> None:
         (edited, "was edited since", True),
         (foreign, "did not write it", True),
         (linked, "is a link", False),
-        (opened, "is open in an editor: .#skeletons.cpp", True),
+        (opened, "there is its lock file .#skeletons.cpp", True),
     ],
 )
 def test_nobodys_work_is_replaced(tmp_path: Path, change: object, words: str, forced: bool) -> None:

@@ -157,12 +157,12 @@ def test_an_operator_of_ones_own_passes_its_test(begun: Path) -> None:
         (["nonzero", "--kind", "shared", "-t", "musa"], "nonzero_cpu"),
         (["lerp.Tensor", "--kind", "legacy", "-t", "musa"], "several stubs"),
         (["erfinv", "--kind", "legacy", "--stub", "erfinv_stab", "-t", "musa"], "declare no stub `erfinv_stab`"),
-        (["acme::scale(Tensor x) -> Tensor"], "for one target"),
+        (["acme::scale(Tensor x) -> Tensor"], "without a target"),
         (["acme::scale(Tensor x) -> Tensor", "-t", "ptex"], "is not public"),
-        (["scale(Tensor x) -> Tensor", "-t", "npu"], "is no schema"),
-        (["acme::scale(Tensor x -> Tensor", "-t", "npu"], "is no schema"),
-        (["aten::scale(Tensor x) -> Tensor", "-t", "npu"], "is torch's"),
-        (["acme::scale(Tensor(a!) x) -> ()", "-t", "npu"], "no skeleton is made"),
+        (["scale(Tensor x) -> Tensor", "-t", "npu"], "is not an operator schema"),
+        (["acme::scale(Tensor x -> Tensor", "-t", "npu"], "is not an operator schema"),
+        (["aten::scale(Tensor x) -> Tensor", "-t", "npu"], "belongs to torch"),
+        (["acme::scale(Tensor(a!) x) -> ()", "-t", "npu"], "no skeleton can be written"),
         (["acme::scale(Tensor x, str y) -> Tensor", "-t", "npu"], "`str y`"),
     ],
 )
@@ -194,7 +194,7 @@ def test_nobodys_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "triu.cpp").write_text("mine\n")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for arguments, says in (
-        (("tril_", "--kind", "override"), "functions.yaml:3: `tril` is in the list already"),
+        (("tril_", "--kind", "override"), "functions.yaml:3: the list already has `tril`"),
         (("triu",), "triu.cpp exists"),
     ):
         done = new(tmp_path, *arguments, "-t", "musa")

@@ -104,13 +104,13 @@ class _Porter:
         others = self._in_other_arms()
         for number, command in enumerate(self.commands):
             if not command.closed:
-                message = say("`{name}(` is not closed: what is behind it was not read", name=command.name)
+                message = say("`{name}(` is not closed: the text after it was not read", name=command.name)
                 self.review.add(command.start, "build-unread", message)
                 continue
             if number in others:
                 self._report(command, set())
                 if any(self.renaming.ported_name(argument.text) != argument.text for argument in command.arguments):
-                    message = say("this arm has nothing of CUDA beside one that has: it keeps its sources")
+                    message = say("this branch has no CUDA code, and another branch has: it keeps its sources")
                     self.review.add(command.start, "build-other-arms", message)
                 continue
             edits, done = self._command(command)
@@ -174,7 +174,7 @@ class _Porter:
             renamed = self.facts.uses("command").get(name.replace("add_", "cuda_add_"))
             if renamed and command.holds(*_LIBRARY_KINDS):
                 message = say(
-                    "a library of this kind is not made by `{command}`: compile its kernels by hand", command=renamed
+                    "`{command}` cannot make a library of this kind: compile its kernels by hand", command=renamed
                 )
                 self.review.add(command.start, KIND, message)
                 renamed = None
@@ -183,7 +183,8 @@ class _Porter:
         if name == "target_sources" and holding:
             command_name = self.facts.uses("command").get("cuda_add_library", "")
             message = say(
-                "CUDA sources of a target: they are compiled only if `{command}` made it", command=command_name
+                "`target_sources` adds CUDA sources: they are compiled only if `{command}` made this CMake target",
+                command=command_name,
             )
             self.review.add(command.start, KIND, message)
         return edits, done
@@ -235,7 +236,8 @@ class _Porter:
             if argument.text[:1].isdigit() or argument.text == "EXACT":
                 edits.append(Edit(argument.start, argument.end, ""))
                 message = say(
-                    "the version {version} is CUDA's: the target's package has another numbering", version=argument.text
+                    "the CUDA version {version} is removed: the target's package has other version numbers",
+                    version=argument.text,
                 )
                 self.review.add(argument.start, KIND, message)
             elif self.facts.uses("library").get(argument.text):
@@ -305,7 +307,7 @@ class _Porter:
         if command.name in _TELLING and command.name != "option":
             return
         if _CUDA_WORD.fullmatch(command.name) and command.name not in self.facts.uses("command"):
-            message = say("`{name}` is a command for CUDA, and has no counterpart that is known", name=command.name)
+            message = say("no counterpart of the CUDA command `{name}` is known", name=command.name)
             self.review.add(command.start, KIND, message)
         for argument in command.arguments:
             if argument in done:
@@ -324,8 +326,8 @@ class _Porter:
         command = self.facts.uses("command").get("cuda_add_library", "")
         if self.renaming.is_source(word) and command:
             return say(
-                "`{text}`: `{word}` was renamed; check that `{command}` compiles it: CMake has the value of such an "
-                "expression only when it writes the build",
+                "`{text}`: `{word}` was renamed; check that `{command}` compiles it: CMake evaluates such an "
+                "expression only when it generates the build",
                 text=text[:80],
                 word=word,
                 command=command,
@@ -335,12 +337,12 @@ class _Porter:
     def _about(self, text: str, word: str) -> Message:
         if "COMPILE_LANGUAGE" in text and "CUDA" in text:
             return say(
-                "`{text}`: the target's kernels are no language of CMake; write these flags into `{variable}`",
+                "`{text}`: CMake has no language for the target's kernels; write these flags into `{variable}`",
                 text=text[:80],
                 variable=self.facts.uses("cmake_variable").get("CMAKE_CUDA_FLAGS", ""),
             )
         if "ARCHITECTURES" in word or word.startswith("sm_"):
-            return say("`{word}` names NVIDIA's generations: choose the target's own", word=word)
+            return say("`{word}` names NVIDIA architectures: write those of the target", word=word)
         return say("`{word}` means CUDA and stays: decide what it means on the target", word=word)
 
     # style

@@ -56,13 +56,22 @@ def port_builds(
     for file in files:
         path = Path(os.path.abspath(file))
         if not is_build_file(path.name):
-            raise UsageError(say("`{file}` is no build file that is known", file=file))
+            raise UsageError(
+                say("--build: torchferry does not know `{file}` as a build file", file=file),
+                say(
+                    "name a Python build script, CMakeLists.txt, pyproject.toml, MANIFEST.in, or a file of "
+                    "Meson or Bazel"
+                ),
+            )
         root = path.parent
         folder = os.path.relpath(os.path.abspath(ported.root), root).replace(os.sep, "/")
         if not folder.strip("./"):
             continue
         if folder.split("/")[0] == "..":
-            raise UsageError(say("the sources in {folder} are not below {root}", folder=ported.root, root=root))
+            raise UsageError(
+                say("--build: the sources in {folder} are not below {root}", folder=ported.root, root=root),
+                say("name a build file in a folder above the sources"),
+            )
         place = folder if output is None else os.path.relpath(os.path.abspath(output), root).replace(os.sep, "/")
         ignored = tuple(f"{folder}/{each}" for each in ported.ignored)  # they have no port that could be named
         settings = BuildSettings(ported.target, style, {folder: place}, ignored, ported.rules.names, half)
@@ -71,7 +80,7 @@ def port_builds(
         before = content if before is None else before
         after, items = port_build_data(path.name, before, settings)
         if after == before and not items and path.suffix in (".py", ".pyw", ".txt", ".cmake"):
-            message = say("nothing in it that can be read builds CUDA code: it stays as it is")
+            message = say("no build of CUDA code was found in this file: it stays as it is")
             items = (ReviewItem(path.name, 1, 1, "build-extension", message, ""),)
         builds.append(PortedNeighbour(path, before, after, mode, items))
     return builds
@@ -86,7 +95,7 @@ def content_of(path: Path) -> tuple[bytes, int]:
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
-            raise TorchferryError(say("{path} is a link", path=path), say("name the file that it leads to"))
+            raise TorchferryError(say("{path} is a link", path=path), say("name the file that it points to"))
         return read_regular(path, LARGEST), stat.S_IMODE(status.st_mode)
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=path, error=error.strerror)) from None

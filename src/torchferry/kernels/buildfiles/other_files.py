@@ -59,7 +59,7 @@ def port_pyproject(path: str, text: str, settings: BuildSettings) -> PortedBuild
     if torch:
         plugin = settings.target.backend.PLUGIN
         message = say(
-            "`{torch}` is a requirement of the build, and pip would install another one than {plugin} needs: "
+            "the build requires `{torch}`, and pip may install another version than {plugin} needs: "
             "build with `pip install --no-build-isolation .`",
             torch=torch,
             plugin=plugin,

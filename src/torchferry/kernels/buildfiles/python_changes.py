@@ -139,7 +139,10 @@ class ScriptChanges:
                 self.review.add(
                     self.file.span(reference.node)[0],
                     "build-condition",
-                    say("`{name}` asks about CUDA while the extension is built: decide what it means here", name=name),
+                    say(
+                        "`{name}` asks about CUDA while the extension is built: write the condition for the target",
+                        name=name,
+                    ),
                 )
 
     def _builder(self, reference: Reference) -> None:
@@ -240,7 +243,7 @@ class ScriptChanges:
         use = self.renaming.macros.get(name)
         if use is None:
             message = say(
-                "the macro `{name}` stays: its uses in the sources decide whether the target needs one of its own",
+                "the macro `{name}` stays: whether the target needs its own macro depends on how the sources use it",
                 name=name,
             )
             self.review.add(start, "build-macro", message)
@@ -343,7 +346,7 @@ class ScriptChanges:
             note = self.facts.rows["variable"][value].note
             parent = self.file.parents.get(node)
             if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store):
-                message = say("`{old}` is set for CUDA here; on the target it is `{new}`", old=value, new=use)
+                message = say("`{old}` is set for CUDA here; the target's variable is `{new}`", old=value, new=use)
                 self.review.add(self.file.span(node)[0], "build-variable", noted(message, note if note.en else None))
                 return value
             return use
@@ -382,7 +385,7 @@ class ScriptChanges:
             return
         self._left.add(value)
         kind, message = (
-            ("build-variable", say("`{name}` is a variable of the environment for CUDA, and stays", name=value))
+            ("build-variable", say("the environment variable `{name}` is for CUDA and stays as it is", name=value))
             if self._is_variable(node)
             else ("build-by-hand", say("`{text}` stays: decide what it means on the target", text=value[:80]))
         )
@@ -447,7 +450,8 @@ class ScriptChanges:
         old = str(node.value) if isinstance(node, ast.Constant) else ""
         if quoted is None or text[quoted.end() : -len(quoted[1])] != old or "\\" in value:
             message = say(
-                "this string is to become `{text}`; its way of writing keeps it from being changed", text=value
+                "this string should become `{text}`, but it is written in a way that cannot be changed automatically",
+                text=value,
             )
             self.review.add(self.file.span(node)[0], "build-by-hand", message)
             return

@@ -71,7 +71,7 @@ def port_python(path: str, text: str, settings: BuildSettings) -> PortedBuildFil
         review.add(0, "build-extension", by_hand(settings))
     if not found.makes_extensions():
         at = file.span(found.imports[0].node)[0] if found.imports else 0
-        message = say("where the extension is made cannot be read here; {advice}", advice=by_hand(settings))
+        message = say("it is unclear where the script creates the extension; {advice}", advice=by_hand(settings))
         review.add(at, "build-extension", message)
     return PortedBuildFile(path, edits, review.items())
 

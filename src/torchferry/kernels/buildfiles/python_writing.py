@@ -90,7 +90,8 @@ def _replacing(found: ScriptChanges) -> list[Edit]:
                 arm.start,
                 "build-other-arms",
                 say(
-                    "the other arms of this condition stay as they are, and the script imports {modules} for all",
+                    "the other branches of this condition stay as they are, and the script imports {modules} for "
+                    "all branches",
                     modules=", ".join(sorted({name.rpartition(".")[0] for name in (*replaced, *needed)})),
                 ),
             )

@@ -80,7 +80,7 @@ class Audit:
         for old, new in zip_longest(_lexemes(before), _lexemes(after)):
             if old is None or new is None or old.group != new.group:
                 where = _line(before, old.start if old is not None else len(before))
-                problems.append(say("line {line}: the tokens are others from here on", line=where))
+                problems.append(say("line {line}: the tokens differ from here on", line=where))
                 break
             if old.text != new.text:
                 change = self._change(old, new)
@@ -89,14 +89,16 @@ class Audit:
                 else:
                     problems.append(
                         say(
-                            "line {line}: `{before}` became `{after}`, and no rule says so",
+                            "line {line}: `{before}` became `{after}`, which no rule allows",
                             line=_line(before, old.start),
                             before=old.text[:80],
                             after=new.text[:80],
                         )
                     )
             elif new.group == "identifier" and self.default and new.text not in self.own and self._is_left(new.text):
-                problems.append(say("line {line}: `{name}` was left", line=_line(after, new.start), name=new.text[:80]))
+                problems.append(
+                    say("line {line}: `{name}` was not renamed", line=_line(after, new.start), name=new.text[:80])
+                )
             if len(problems) >= _MOST:
                 break
         return AuditedFile(tuple(problems), frozenset(renamed))

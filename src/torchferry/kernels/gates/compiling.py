@@ -151,7 +151,7 @@ class FileCompiler:
         return FileGate(path, GateState.PASSED, (), seconds)
 
     def _late(self) -> Message:
-        return say("the compiler needs more than {seconds} s", seconds=f"{self.timeout:.0f}")
+        return say("the compiler did not finish within {seconds} s", seconds=f"{self.timeout:.0f}")
 
     def command(self, path: str, level: str, *, ported: bool) -> list[str]:
         """Return the call of the compiler for a file of one side; `path` is the original's."""
@@ -241,7 +241,7 @@ def _problem(error: CompileError) -> Message:
 
 
 def _ended(code: int) -> Message:
-    return say("the compiler ended with {code} and named no error", code=code)
+    return say("the compiler ended with exit code {code} and named no error", code=code)
 
 
 def _include_folders(sides: Sides) -> tuple[str, ...]:

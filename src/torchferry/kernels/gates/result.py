@@ -85,7 +85,7 @@ def result_of(level: str, files: tuple[FileGate, ...], passed: int, notes: tuple
         state = GateState.NOT_RUN
     else:
         state = GateState.PASSED
-    reason = say("no file of the tree can be examined on this level") if not files and not passed else None
+    reason = say("no file of the tree can be examined at this level") if not files and not passed else None
     return GateResult(level, state, files, passed, reason, notes)
 
 

@@ -39,9 +39,7 @@ def run_gates(
     """
     chosen = _chosen(ported, request.only)
     if not table_of(ported.target).takes_cuda_syntax:
-        reason = say(
-            "the target's kernels are written in a language of its own: a gate needs CUDA's syntax on both sides"
-        )
+        reason = say("the target's kernels are written in another language: a gate needs CUDA syntax on both sides")
         levels = LEVELS[: LEVELS.index(request.level) + 1]
         return tuple(GateResult(level, GateState.NOT_RUN, (), 0, reason) for level in levels)
     tokens, renamed = _tokens(ported, request)
@@ -69,7 +67,7 @@ def _chosen(ported: PortedTree, only: tuple[str, ...]) -> list[str]:
     unknown = [path for path in only if path not in sources]
     if unknown:
         raise UsageError(
-            say("`{name}` is no C++ file of {root}", name=unknown[0], root=ported.root),
+            say("--gate-only: `{name}` is not a C++ file of {root}", name=unknown[0], root=ported.root),
             say("name it relative to the folder that is ported, such as ops/nms.cu"),
         )
     if only:
@@ -84,7 +82,7 @@ def _chosen(ported: PortedTree, only: tuple[str, ...]) -> list[str]:
 def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, frozenset[TokenChange]]:
     sources = [file for file in ported.files if file.is_source]
     if ported.rules.texts:
-        reason = say("rules of --unsafe replace text wherever it stands: tokens cannot be compared")
+        reason = say("rules of --unsafe replace text anywhere: tokens cannot be compared")
         return GateResult("tokens", GateState.NOT_RUN, (), 0, reason), frozenset()
     paths = frozenset(file.new_path for file in ported.files)
     audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths)
@@ -131,6 +129,9 @@ def _notes(tools: Toolchain, chosen: list[str], level: str) -> list[Message]:
         notes.append(say("torch is not installed: files that include its headers cannot be examined"))
     if tools.nvcc and chosen and level == "compile":
         notes.append(
-            say("headers of CUDA's libraries that are not installed stand in with their types alone, without functions")
+            say(
+                "CUDA library headers that are not installed were replaced by stand-ins with their types only, "
+                "without functions"
+            )
         )
     return notes

@@ -93,8 +93,8 @@ def build_library(build: Build, output: Path) -> None:
                 error = _run(build.link_command(objects, linked))
             if error:
                 raise TorchferryError(
-                    say("the library is not linked: {error}", error=error),
-                    say("a symbol that is undefined is a kernel that no file of --kernels defines"),
+                    say("linking {path} failed: {error}", path=output.name, error=error),
+                    say("if a symbol is undefined, add the file that defines this kernel with --kernels"),
                 )
             linked.replace(output)
         except OSError as error:

@@ -143,14 +143,17 @@ def _name_problem(entry: OperatorEntry, chosen: ChosenOperators, earlier: Operat
             say("torch {version} has no such operator", version=chosen.upstream.full_version),
             say("did you mean `{close}`?", close=close[0])
             if close
-            else say("an operator of your own needs a namespace of its own: define it with torch.library"),
+            else say("if the operator is your own, define it in your own namespace with torch.library"),
         )
     own = str(chosen.functions[entry.operator].func)
     if entry.schema and "".join(entry.schema.split()) != "".join(own.split()):
         return Problem(
             entry.line,
             entry.operator,
-            say("the schema is not torch {version}'s, and cannot be changed", version=chosen.upstream.full_version),
+            say(
+                "the schema differs from that of torch {version}, which an entry cannot change",
+                version=chosen.upstream.full_version,
+            ),
             say("write the name alone; torch's schema is {schema}", schema=own),
         )
     return None
@@ -197,20 +200,20 @@ class _EntryChecks:
         unknown = [key for key in entry.dispatch if key not in self.keys]
         if unknown:
             yield self._problem(
-                say("`dispatch` names the key {key}", key=unknown[0]),
-                say("known with --key {key}: {keys}", key=self.key, keys=", ".join(self.keys)),
+                say("`dispatch` names the key {key}, which does not fit --key", key=unknown[0]),
+                say("with --key {key} use one of these: {keys}", key=self.key, keys=", ".join(self.keys)),
             )
         ways = [name for name, given in (("dispatch", self.own_kernel), ("shared", entry.shared),
                                          ("fallback", entry.is_fallback), ("stub", entry.stub)) if given]  # fmt: skip
         if len(ways) > 1:
             yield self._problem(
                 say("`{first}` and `{second}` exclude each other", first=ways[0], second=ways[1]),
-                say("keep the one that is meant"),
+                say("keep one of them"),
             )
         if not self._only_other_keys:
             yield from self._structured_problems() if self.upstream_structured else self._plain_problems(ways)
         if entry.body is not None and not (self.own_kernel and (self.is_out or self._is_own_function)):
-            yield self._problem(say("`exec` fills a kernel, and the entry names none"),
+            yield self._problem(say("`exec` fills in a kernel, but the entry names no kernel"),
                                 say("add `dispatch: {key}: NAME`", key=self.key))  # fmt: skip
 
     @property
@@ -231,7 +234,7 @@ class _EntryChecks:
     def _plain_problems(self, ways: list[str]) -> Iterator[Problem]:
         if not ways:
             yield self._problem(
-                say("the entry names no kernel, and torch has no structured one to take it from"),
+                say("the entry names no kernel, and torch has no structured kernel to use instead"),
                 say("add `dispatch: {key}: NAME`, `shared: at::native::NAME` or `fallback: cpu`", key=self.key),
             )
         elif ways == ["stub"]:
@@ -249,7 +252,10 @@ class _EntryChecks:
         absent = [name for name in self.members if name not in self.entries]
         if absent:
             yield self._problem(
-                say("the group is not whole: {names} is missing", names=", ".join(f"`{name}`" for name in absent)),
+                say(
+                    "the operator's group is incomplete; missing: {names}",
+                    names=", ".join(f"`{name}`" for name in absent),
+                ),
                 say("add: {entries}", entries="; ".join(f"- func: {name}" for name in absent)),
             )
             return
@@ -260,21 +266,25 @@ class _EntryChecks:
             return
         if entry.shared:
             yield self._problem(
-                say("torch has this operator in structured form, which `shared` does not replace"),
-                say("leave the kernel out to take torch's own, as a Legacy operator"),
+                say("torch has this operator in structured form, so `shared` is not possible"),
+                say("remove `shared`: without a kernel, the entry uses torch's own (Legacy)"),
             )
         if not self.is_out:
             if self.own_kernel or entry.delegate == NONE or entry.is_fallback or entry.structured:
                 yield self._problem(
-                    say("the entry has a kernel of its own, but `{out}` in line {line} is structured",
+                    say("`{out}` in line {line} is structured, so this form cannot have its own kernel, `fallback` or "
+                        "`structured`",
                         out=self.out, line=out.line),
-                    say("write `structured: false` at `{out}` and name a kernel for each of {names}, or none here",
+                    say("remove them here, or write `structured: false` at `{out}` and name a kernel for each "
+                        "of {names}",
                         out=self.out, names=", ".join(f"`{name}`" for name in self.members)),
                 )  # fmt: skip
             elif entry.delegate and entry.delegate != self.out:
                 yield self._problem(
-                    say("`structured_delegate` names `{name}`", name=entry.delegate),
-                    say("torch's is `{out}`", out=self.out),
+                    say(
+                        "`structured_delegate` names `{name}`, which is not the one that torch has", name=entry.delegate
+                    ),
+                    say("write `{out}`", out=self.out),
                 )
             elif entry.stub or entry.precomputed or entry.inherits or entry.body:
                 yield self._problem(
@@ -294,8 +304,8 @@ class _EntryChecks:
         kept = [name for name in (entry.inherits, *entry.precomputed) if name and name != NONE]
         if kept or entry.stub:
             yield self._problem(
-                say("what is not structured has no `stub`, `precomputed` or `structured_inherits`"),
-                say("write `none` there, or remove it"),
+                say("an operator that is not structured cannot have `stub`, `precomputed` or `structured_inherits`"),
+                say("remove it, or write `none` there"),
             )
 
     def _primary_problems(self) -> Iterator[Problem]:
@@ -308,7 +318,7 @@ class _EntryChecks:
             )
         if is_customized and self.own_kernel == self._class_name:
             yield self._problem(
-                say("the kernel has the name of the class that prepares it, structured_{name}", name=self.own_kernel),
+                say("the kernel and its preparation would both be the class structured_{name}", name=self.own_kernel),
                 say("give the kernel another name"),
             )
         if self.own_kernel or entry.is_fallback:
@@ -321,7 +331,7 @@ class _EntryChecks:
             )
         elif not on_cpu or on_cpu != on_cuda:
             yield self._problem(
-                say("the calculation cannot be torch's own: it has one for the CPU ({cpu}) and one for CUDA ({cuda})",
+                say("torch's own kernel cannot be used: it differs between CPU ({cpu}) and CUDA ({cuda})",
                     cpu=on_cpu or "-", cuda=on_cuda or "-"),
                 say("add `dispatch: {key}: NAME` at `{out}`", key=self.key, out=self.out),
             )  # fmt: skip

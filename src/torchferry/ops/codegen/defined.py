@@ -81,7 +81,7 @@ def definitions_in(folders: Iterable[Path], is_generated: Callable[[Path], bool]
         if count >= _MOST_FILES:
             raise TorchferryError(
                 say("kernel folders hold too many files: at most {most} are read", most=_MOST_FILES),
-                say("name the folder of the kernels alone with --kernels"),
+                say("name only the folder of the kernels with --kernels"),
             )
         if is_generated(path):
             continue

@@ -128,7 +128,9 @@ class _DocumentReader:
             next(events)  # the end of the document
             after = next(events)
             if type(after).__name__ != "StreamEndEvent":
-                raise self._error(after.start_mark.line + 1, say("there is a second document"), say("remove the `---`"))
+                raise self._error(
+                    after.start_mark.line + 1, say("the file has a second YAML document"), say("remove the `---`")
+                )
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             raise self._error(
@@ -149,7 +151,7 @@ class _DocumentReader:
             raise self._error(
                 line,
                 say(
-                    "the file is too large or too deep: values up to {most}, levels up to {deepest}",
+                    "the file is too large or nested too deeply (limits: values {most}, levels {deepest})",
                     most=_MOST_VALUES,
                     deepest=_DEEPEST,
                 ),
@@ -172,7 +174,7 @@ class _DocumentReader:
         while type(event := next(events)).__name__ != "MappingEndEvent":
             key = self._value(event, events, depth + 1)
             if not isinstance(key, YamlText):
-                raise self._error(key.line, say("the name of a value must be a text"))
+                raise self._error(key.line, say("a key must be a string"))
             if key.text in table.items:
                 raise self._error(key.line, say("`{name}` is there twice", name=key.text), say("remove one of them"))
             table.lines[key.text] = key.line

@@ -162,7 +162,7 @@ def entries_of(document: Value, path: Path) -> Listed:
                 )
     if not isinstance(functions, YamlList):
         raise DocumentError(
-            say("{path}:{line}: the file is no list of operators", path=path, line=functions.line),
+            say("{path}:{line}: the file is not a list of operators", path=path, line=functions.line),
             say("write entries such as `- func: tril.out`"),
         )
     entries = []
@@ -196,7 +196,7 @@ class _EntryReader:
         if not _OPERATOR.fullmatch(name):
             self._problem(
                 function.line,
-                say("`{name}` is no name of an operator", name=name[:80]),
+                say("`{name}` is not the name of an operator", name=name[:80]),
                 say("write it as torch does, such as `tril.out`"),
             )
             return
@@ -232,7 +232,7 @@ class _EntryReader:
                 except _FormError as error:
                     self._problem(
                         table.lines[name],
-                        say("`{name}` has a value that it cannot have", name=name),
+                        say("`{name}` has an invalid value", name=name),
                         say("expected: {expected}", expected=str(error)),
                     )
         yield "without_effect", tuple(ignored)

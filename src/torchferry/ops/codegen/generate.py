@@ -106,9 +106,9 @@ class ProblemsError(TorchferryError):
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         super().__init__(
-            say_plural("{count} entry cannot be generated, and nothing is written",
-                       "{count} entries cannot be generated, and nothing is written", count=len(problems)),
-            say("mend them, or leave them out with --leave-out"),
+            say_plural("{count} entry cannot be generated; nothing was written",
+                       "{count} entries cannot be generated; nothing was written", count=len(problems)),
+            say("correct them, or leave them out with --leave-out"),
         )  # fmt: skip
         self.path = path
         self.problems = tuple(problems)
@@ -153,11 +153,11 @@ def _names(options: CodegenOptions) -> FileNames:
         raise unknown_name("dispatch key", options.key, ("PrivateUse1", "XLA"))
     if not _NAMESPACE.fullmatch(options.namespace):
         raise UsageError(
-            say("`{name}` is no namespace of C++", name=options.namespace),
+            say("--namespace: `{name}` is not a C++ namespace", name=options.namespace),
             say("write one such as {example}", example="at::acme"),
         )
     if options.library and options.library not in kernel_libraries():
-        raise unknown_name("library of kernels", options.library, kernel_libraries())
+        raise unknown_name("kernel library", options.library, kernel_libraries())
     return FileNames(options.namespace.rpartition("::")[2], options.namespace)
 
 
@@ -223,8 +223,9 @@ class _Work:
                     continue
                 template = self.listed.templates.get(entry.body.template)
                 if template is None:
-                    self._body_problem(entry, say("there is no template `{name}`", name=entry.body.template),
-                                       say("write it below `templates:` of the file"))  # fmt: skip
+                    self._body_problem(entry, say("`exec` names the template `{name}`, which the file "
+                                                  "does not have", name=entry.body.template),
+                                       say("add the template under `templates:`"))  # fmt: skip
                     continue
                 try:
                     kernels.append(fill(kernel, entry.body, template))
@@ -310,7 +311,7 @@ class _Work:
                                     count=len(absent), file=SKELETONS))  # fmt: skip
         without = sorted({name for entry in self.listed.entries for name in entry.without_effect})
         if without:
-            notes.append(say("{names} have no effect: torch's own definition counts",
+            notes.append(say("no effect: {names}; torch's own definition is used",
                              names=", ".join(f"`{name}`" for name in without)))  # fmt: skip
         return notes
 

@@ -74,13 +74,13 @@ def new_entries(
     if structured and kind in ("unstructured", "shared"):
         raise UsageError(
             say("torch has `{operator}` in structured form, so `{kind}` is not possible", operator=operator, kind=kind),
-            say("use one of {names}", names=", ".join((*STRUCTURED_KINDS, "fallback"))),
+            say("use --kind with one of {names}", names=", ".join((*STRUCTURED_KINDS, "fallback"))),
         )
     if not structured and kind in STRUCTURED_KINDS:
         raise UsageError(
             say("torch does not have `{operator}` in structured form, so `{kind}` is not possible",
                 operator=operator, kind=kind),
-            say("use one of {names}", names="unstructured, shared, fallback"),
+            say("use --kind with one of {names}", names="unstructured, shared, fallback"),
         )  # fmt: skip
     if structured:
         return _structured(chosen, operator, kind, key, stub, headers)
@@ -110,9 +110,9 @@ def _common_kernel(chosen: ChosenOperators, member: str) -> str:
     on_cpu, on_cuda = chosen.kernel(member, "CPU"), chosen.kernel(member, "CUDA")
     if not on_cpu or on_cpu != on_cuda:
         raise UsageError(
-            say("`{operator}` cannot be shared: torch has one kernel for the CPU ({cpu}) and one for CUDA ({cuda})",
+            say("`{operator}` cannot be shared: torch has different kernels for CPU ({cpu}) and CUDA ({cuda})",
                 operator=member, cpu=on_cpu or "-", cuda=on_cuda or "-"),
-            say("use one of {names}", names="unstructured, fallback"),
+            say("use --kind with one of {names}", names="unstructured, fallback"),
         )  # fmt: skip
     return on_cpu
 
@@ -169,5 +169,5 @@ def _stub(root: str, stub: str, headers: Path) -> str:
         )
     raise UsageError(
         say("torch's headers declare no stub for `{operator}`", operator=root),
-        say("use the kind legacy-meta, or name the stub with --stub"),
+        say("use --kind legacy-meta, or name the stub with --stub"),
     )

@@ -117,7 +117,7 @@ def _continued(path: Path, added: str, entries: list[NewEntry], kind: str, root:
     there = next((entry.operator for entry in entries if entry.operator in known), None)
     if there is not None:
         raise TorchferryError(
-            say("{path}:{line}: `{operator}` is in the list already", path=path, line=known[there], operator=there),
+            say("{path}:{line}: the list already has `{operator}`", path=path, line=known[there], operator=there),
             say("change its entry there"),
         )
     text = f"{before.rstrip()}\n# {root}: {kind}\n{added}"
@@ -130,8 +130,8 @@ def _continued(path: Path, added: str, entries: list[NewEntry], kind: str, root:
             both = set()
     if both != {*known, *(entry.operator for entry in entries)}:
         raise TorchferryError(
-            say("{path} does not end with its list of operators, so that it cannot be continued", path=path),
-            say("add to the list: {entries}", entries=f"\n{added}"),
+            say("{path} does not end with its list of operators, so no entries can be appended", path=path),
+            say("add these entries to the list yourself: {entries}", entries=f"\n{added}"),
         )
     return text.encode()
 
@@ -154,7 +154,7 @@ def write_new(folder: Path, files: Mapping[str, bytes], continued: str = "") -> 
         there = next((name for name in files if name in names and name != continued), None)
         if there is not None:
             raise UsageError(
-                say("{path} exists", path=folder / there), say("remove it, or begin the operator in another folder")
+                say("{path} exists", path=folder / there), say("remove it, or name another folder with --out")
             )
         before = present(tree.top, folder, continued) if continued else None
         writes = [Write(name, before if name == continued else None, data) for name, data in sorted(files.items())]

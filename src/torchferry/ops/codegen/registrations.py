@@ -281,9 +281,9 @@ class Writer:
         changed = "namespace {".join(result)
         if _STRICT not in definitions and any(_has_tensors(self.chosen.functions[row.operator]) for row in rows):
             raise TorchferryError(
-                say("torchgen of torch {version} writes device checks that are not known here",
+                say("torchgen of torch {version} writes device checks in a form that torchferry does not know",
                     version=self.chosen.upstream.full_version),
-                say("write `device_check: NoCheck` at {operator}, or use a torch that is tested",
+                say("write `device_check: NoCheck` at {operator}, or use another torch version",
                     operator=rows[0].operator),
             )  # fmt: skip
         return changed

@@ -110,7 +110,7 @@ def present(top: Directory, folder: Path, name: str) -> bytes | None:
         return None
     except WrongKindError:
         raise TorchferryError(
-            say("{path} is a link or no file, and is not replaced", path=folder / name),
+            say("{path} is a link or not a regular file; it is not replaced", path=folder / name),
             say("remove it, or write to another folder"),
         ) from None
     except OSError as error:
@@ -125,8 +125,11 @@ def _refuse_opened(path: Path, names: set[str]) -> None:
         lock = pattern.format(path.name)
         if lock in names:
             raise TorchferryError(
-                say("{path} is open in an editor: {lock} is beside it", path=path, lock=lock),
-                say("save and close it, or remove what an editor left that crashed; --force replaces the file"),
+                say("an editor seems to have {path} open: there is its lock file {lock}", path=path, lock=lock),
+                say(
+                    "save and close it; if the editor crashed, remove the lock file; --force replaces {name} at once",
+                    name=path.name,
+                ),
             )
 
 
@@ -141,5 +144,5 @@ def _refuse_own_work(path: Path, data: bytes) -> None:
     )
     raise TorchferryError(
         problem,
-        say("move your code to a folder of yours and name it with --kernels, or replace the file with --force"),
+        say("move your code to another folder and name that with --kernels, or replace the file with --force"),
     )
