@@ -64,7 +64,7 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
     yield from painted
     count = 0
     for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, in_lines))):
-        yield line
+        yield from layout.limited(line)
         count += 1
     if count > SCREEN:
         yield ""

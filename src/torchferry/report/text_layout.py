@@ -79,13 +79,25 @@ class TextLayout(NamedTuple):
         room = min(self.width, LONGEST)
         yield cut(f"{lines[most - 1]} {lines[most].strip()}", max(room, display_width(lines[most - 1])))
 
-    def _broken(self, text: str, indent: str) -> Iterator[str]:
+    def limited(self, line: str) -> Iterator[str]:
+        """Yield a line as it is where it takes no more columns than any may, else broken, the rest further right."""
+        if len(line) <= LONGEST // 2 or display_width(line) <= LONGEST:
+            yield line
+            return
+        text = line.lstrip(" ")
+        indent = " " * (len(line) - len(text))
+        yield from self._replace(width=LONGEST)._broken(text, indent, indent + "    ")
+
+    def _broken(self, text: str, indent: str, behind: str | None = None) -> Iterator[str]:
+        """Yield a text in lines; `behind` is what those behind the first begin with, where that is something else."""
         line, columns = indent, display_width(indent)
         room = min(self.width, LONGEST)
+        if behind is None:
+            behind = indent
         for part in _PARTS.findall(text):
             if columns + display_width(part.rstrip()) > room and line.strip():
                 yield line.rstrip()
-                line, columns, part = indent, display_width(indent), part.lstrip()
+                line, columns, part = behind, display_width(behind), part.lstrip()
             line += part
             columns += display_width(part)
         yield line.rstrip() or indent
