@@ -41,7 +41,7 @@ from torchferry.source.kinds import Kind
     type=click.Path(exists=True, path_type=Path),
     help="Trace of a run of the program, or the folder that `torchferry profile` wrote.",
 )
-@click.option("--force", is_flag=True, help="Take a trace that names another program.")
+@click.option("--force", is_flag=True, help="Use the trace even if it names another program.")
 @click.option("--check", is_flag=True, help="Exit with 1 if there is anything to advise.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Files or folders to leave out; can be repeated.")
 @click.option(
