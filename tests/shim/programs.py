@@ -334,7 +334,7 @@ x = torch.ones(4).pin_memory()
 print(x.is_pinned(), x.to("cuda", non_blocking=True).sum().item())
 """,
         "True 4.0",
-        {PTEX: "...NotImplementedError: torchferry: torch pins no memory for Enflame T20"},
+        {PTEX: "...NotImplementedError: torchferry: torch cannot pin memory for Enflame T20"},
     ),
     Program(
         "a loader that pins",

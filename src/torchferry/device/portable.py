@@ -116,7 +116,12 @@ def load_location(index: int | str | None = None) -> str:
     try:
         restore(make(0), wanted)
     except RuntimeError:
-        warn(say("torch cannot load to {device}: what is loaded stays on the CPU until it is moved", device=wanted))
+        warn(
+            say(
+                "torch cannot load to {device}: the loaded tensors stay on the CPU until the program moves them",
+                device=wanted,
+            )
+        )
         return "cpu"
     return wanted
 

@@ -179,8 +179,8 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     if not 0 <= devices <= MOST_DEVICES:
         raise UsageError(
             say_plural(
-                "{count} device cannot be rehearsed; name 1 to {most}",
-                "{count} devices cannot be rehearsed; name 1 to {most}",
+                "{count} device cannot be rehearsed; give --devices 1 to {most}",
+                "{count} devices cannot be rehearsed; give --devices 1 to {most}",
                 count=devices,
                 most=MOST_DEVICES,
             )
@@ -394,7 +394,7 @@ def _named_values(value: Any) -> dict[str, int | str]:
         raise _Unfit(value, say("a table such as {example}", example="[properties] multi_processor_count = 64"))
     for name, item in value.items():
         if type(item) not in (int, str):
-            raise _Unfit(item, say("a number or a text"), name)
+            raise _Unfit(item, say("an integer or a string"), name)
     return value
 
 
