@@ -352,7 +352,7 @@ def test_a_file_that_is_no_wheel_for_this_is_refused(
 
 
 def test_a_vendor_whose_driver_is_not_described_is_told_so() -> None:
-    with pytest.raises(UsageError, match="no simulated driver for musa"):
+    with pytest.raises(UsageError, match="torchferry has no simulated driver for musa"):
         prepare("musa", "", 0, None, (), "installed")
 
 
@@ -418,7 +418,7 @@ def test_the_installed_plugin_is_rehearsed_unasked_where_it_can_be(
             False,
             "the installed plugin does not load with torch 2.13.0+cpu; for torch 2.13.0 install torch-",
         ),
-        ("torch_musa", "2.13.0", "musa", False, "no simulated driver for musa"),
+        ("torch_musa", "2.13.0", "musa", False, "torchferry has no simulated driver for musa"),
     ],
     ids=["version", "card", "torch", "driver"],
 )

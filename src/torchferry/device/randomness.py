@@ -92,11 +92,7 @@ def _be_deterministic(place: DescribedDevice) -> None:
     name, _, value = place.facts.deterministic_variable.partition("=")
     if name and name not in os.environ:
         warn(
-            say(
-                "matrix products raise an error unless {name}={value} is set before the program starts",
-                name=name,
-                value=value,
-            )
+            say("matrix products raise unless {name}={value} is set before the program starts", name=name, value=value)
         )
     if place.facts.plugin:
         warn(

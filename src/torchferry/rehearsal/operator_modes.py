@@ -65,7 +65,7 @@ def _on_cpu(name: str, composed: frozenset[str]) -> list[str]:
     kept = kept or [each for each in found if each not in composed and not _has(each, "CompositeImplicitAutograd")]
     if not kept:
         raise UsageError(
-            say("--fallback: `{name}` consists of other operators, and so does its gradient", name=wanted),
+            say("--fallback: `{name}` is composed of other operators, and so is its gradient", name=wanted),
             say("name the missing ones of these operators: `torchferry ops report` lists them"),
         )
     return kept

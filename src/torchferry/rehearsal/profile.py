@@ -179,8 +179,8 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     if not 0 <= devices <= MOST_DEVICES:
         raise UsageError(
             say_plural(
-                "{count} device cannot be rehearsed; give --devices 1 to {most}",
-                "{count} devices cannot be rehearsed; give --devices 1 to {most}",
+                "{count} device cannot be rehearsed; name 1 to {most}",
+                "{count} devices cannot be rehearsed; name 1 to {most}",
                 count=devices,
                 most=MOST_DEVICES,
             )
