@@ -765,7 +765,7 @@ b = io.BytesIO(); torch.save({"w": torch.ones(2)}, b)
 def load(**options):
     b.seek(0)
     with warnings.catch_warnings(record=True) as said:
-        return torch.load(b, **options)["w"].device, ["stays on the CPU" in str(each.message) for each in said]
+        return torch.load(b, **options)["w"].device, ["stay on the CPU" in str(each.message) for each in said]
 print(load(map_location="cuda"), load(map_location={"cpu": "cuda:1"}), load())
 print(load(map_location=lambda storage, location: storage.cuda(1)))
 """,
