@@ -138,7 +138,7 @@ def test_the_command(tmp_path: Path) -> None:
         "MET: val/mIoU is 85.12 % (the last of 2), wanted >= 85.12 %",
     )
     for options, said in (
-        ((), "name one of"),
+        ((), "give exactly one of"),
         (("--at-least", "x"), "is not a number"),
         (("--about", "1"), "needs --tolerance"),
         (("--at-least", "1", "--pattern", "("), "is not a regular expression"),
@@ -160,7 +160,7 @@ def test_what_may_be_of_training_or_of_validation_is_refused(tmp_path: Path) -> 
     [
         ("psnr: inf\n", "psnr", MetricBound(AT_LEAST, 30.0), "infinite"),
         ("loss: -inf\n", "loss", MetricBound(AT_MOST, 3.0), "infinite"),
-        ("acc: 512 of 600\n", "acc", MetricBound(AT_LEAST, 84.0), "more than the whole"),
+        ("acc: 512 of 600\n", "acc", MetricBound(AT_LEAST, 84.0), "probably another figure"),
     ],
 )
 def test_figures_that_cannot_be(text: str, metric: str, bound: MetricBound, said: str, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def save_image(path: Path, pixels: Any) -> None:
 @pytest.mark.parametrize(
     ("own", "status", "said"),
     [
-        (picture(), "green", "PSNR ∞ dB, SSIM 1.0000, hash 0 bits"),
+        (picture(), "green", "PSNR ∞ dB, SSIM 1.0000, hash distance 0"),
         (picture(noise=0.1), "green", "PSNR 6"),
         (picture(noise=1.0), "red", "PSNR 5"),  # what 1 % of noise in the weights leaves is no rounding
         (picture(noise=60.0), "red", "PSNR"),
@@ -57,6 +57,25 @@ def test_images(own: Any, status: str, said: str, tmp_path: Path) -> None:
     gate = judged(tmp_path, OutputTerms("image", "out", "reference", "*.png"))
     assert gate.status.value == status
     assert said in gate.measured.render("en")
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        (picture(size=40), "such as the image size"),
+        (None, "1 file differs from the reference"),
+        (picture(seed=2), "`r"),
+    ],
+)
+def test_the_reason_of_red_images_fits_what_is_wrong(own: Any, said: str, tmp_path: Path) -> None:
+    save_image(tmp_path / "reference" / "a.png", picture())
+    (tmp_path / "out").mkdir()
+    if own is not None:
+        save_image(tmp_path / "out" / "a.png", own)
+    reason = judged(tmp_path, OutputTerms("image", "out", "reference", "*.png")).reason
+    assert reason is not None
+    assert said in reason.render("en")
+    assert ("image size" in reason.render("en")) == ("image size" in said)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +210,7 @@ def test_a_comparison_of_nothing_or_with_itself_is_not_green(tmp_path: Path) -> 
     (tmp_path / "same" / "a.npy").hardlink_to(tmp_path / "out" / "a.npy")
     (tmp_path / "empty" / "a.npy").write_bytes(b"")
     for kind, reference, status, said in (
-        ("array", "none", "red", "holds no number"),
+        ("array", "none", "red", "its arrays are empty"),
         ("text", "out", "red", "the reference itself"),
         ("text", "same", "red", "the reference itself"),
         ("text", "empty", "not-judged", "are empty"),

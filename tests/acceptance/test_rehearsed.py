@@ -169,4 +169,4 @@ def test_green_and_then_red_under_the_gates_own_names(project: Path) -> None:
         "documents.command-1",  # a command that the README does not have
     }, said  # fmt: skip
     assert red <= set(green) - {"loads.device", "runs", "runs.device", "syntax", "logs.loss", "migration.residue"}
-    assert "at its value 51" in said
+    assert "value 51 of " in said

@@ -148,8 +148,8 @@ def test_nothing_of_the_project_is_imported(project: Path) -> None:
     ("words", "reason"),
     [
         (("10",), ""),
-        (("10", "nan"), "loss is nan at its value 6"),
-        (("10", "restart"), "workers were started again"),
+        (("10", "nan"), "value 6 of loss is nan"),
+        (("10", "restart"), "workers were restarted"),
         (("10", "fail"), "loss 0.1"),
     ],
 )
@@ -208,7 +208,7 @@ def test_an_appended_log_and_the_baselines_own(tmp_path: Path) -> None:
         run = made.main()
         assert run is not None
         assert [value.number for value in find_values(made.log_of(run, "out.log"), "loss")] == values
-        with pytest.raises(UsageError, match="the log of the baseline"):
+        with pytest.raises(UsageError, match="is the baseline"):
             made.log_of(run, "cuda.log")
 
 
@@ -253,7 +253,7 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     assert "goes on" not in done[1]  # what other code passed does not count
     (project / "helper.py").unlink()
     gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s")
-    assert "the soak goes on after" in said
+    assert "resuming the soak after" in said
     assert (gates["stability.soak"], code) == ("green", 0), said
     assert "2 passes" in said
     _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
@@ -308,8 +308,8 @@ def test_wrong_use(project: Path) -> None:
     for options, said in (
         (("--only", "sped"), "did you mean `speed`"),
         (("--soak", "long"), "is not a time"),
-        (("--card", "910B"), "belong to --rehearse"),
-        (("--fault", "op=mm,kind=nan"), "belong to --rehearse"),
+        (("--card", "910B"), "--fault need --rehearse"),
+        (("--fault", "op=mm,kind=nan"), "--fault need --rehearse"),
         (("--rehearse", "--fault", "kind=warp"), "warp"),
         (("--file", "absent.toml"), "torchferry accept init"),
     ):
@@ -327,7 +327,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(project: Path, tmp_path: Path) 
 
     def refused() -> None:
         _, said, code = accept(project, ("1",), *stages)
-        assert (code, "is not evidence that torchferry wrote" in said) == (2, True), said
+        assert (code, "evidence that torchferry wrote" in said) == (2, True), said
 
     out.write_text("x")
     refused()

@@ -60,12 +60,12 @@ SEEN: dict[str, tuple[list[Any], str, float | None, str]] = {
     ),
     "fall back": (
         [*BUSY, host("cpu_op", "aten::mode", 20, 40), host("cpu_op", "aten::_to_cpu", 22, 5)],
-        "cpu-fallback", 0.4, "aten::mode went to the CPU: 1 a step",
+        "cpu-fallback", 0.4, "aten::mode ran on the CPU; calls a step: 1",
     ),
     "slow operator": (launched("aten::silu", 1, 10, 80, 1), "slow-operator", 0.8, "aten::silu take"),
     "communication": (
         [*launched("aten::addmm", 1, 10, 40, 1), work("kernel", "ncclDevKernel_AllReduce", 55, 40, 2)],
-        "bucket-size", 0.4, "collectives beside which nothing is computed",
+        "bucket-size", 0.4, "collectives during which nothing is computed",
     ),
     "layout": (
         [
@@ -74,12 +74,12 @@ SEEN: dict[str, tuple[list[Any], str, float | None, str]] = {
             *launched("aten::add_", 52, 57, 20, 3),
             *launched("aten::addmm", 62, 77, 20, 4, **linear(dtype="c10::Half")),
         ],
-        "layout-lost", 0.2, "1 have inputs in channels_last and 1 have not",
+        "layout-lost", 0.2, "with inputs in channels_last: 1; without: 1",
     ),
     "memory": (
         [*BUSY, {"ph": "i", "name": "[memory]", "ts": 5, "pid": 1, "tid": 1,
                  "args": {"Device Type": 1, "Device Id": 0, "Total Allocated": 1 << 30, "Total Reserved": 2 << 30}}],
-        "batch-size", None, "2.0 GiB were taken",
+        "batch-size", None, "at most 2.0 GiB",
     ),
 }  # fmt: skip
 
@@ -161,7 +161,7 @@ def test_a_rehearsed_trace_gives_counts_and_no_times(tmp_path: Path) -> None:
     assert set(pieces) == {"host-wait", "cpu-fallback"}
     assert all(piece["share"] is None for piece in pieces.values())
     assert pieces["cpu-fallback"]["places"][0]["line"] == 29
-    assert "of the rehearsed trace only calls, dtypes and layouts are used, and no time" in run(tmp_path, trace).output
+    assert "the trace was rehearsed: only its calls, dtypes and layouts are used" in run(tmp_path, trace).output
 
 
 def test_a_trace_of_another_program_is_refused(clean: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_trace_of_another_program_is_refused(clean: Path) -> None:
     assert run(clean, own).exit_code == 0
     module = host("user_annotation", "nn.Module: Unheard_0", 0, 99)
     unnamed = written(clean / "unnamed.json", kineto([step(0, 0, 100), module, *BUSY]))
-    assert "modules called Unheard, and nothing here is called so" in run(clean, unnamed).output
+    assert "modules of the trace are Unheard, and this code has none" in run(clean, unnamed).output
 
 
 def test_a_trace_without_steps_or_a_broken_one_is_said_to_be_so(clean: Path) -> None:
@@ -184,6 +184,6 @@ def test_a_trace_without_steps_or_a_broken_one_is_said_to_be_so(clean: Path) -> 
     broken = clean / "broken.json"
     text = json.dumps(kineto([step(0, 0, 100), *BUSY]))
     broken.write_text(text[: text.rindex("}, {")], encoding="utf-8")
-    assert "NOT WHOLE" in run(clean, broken).output
+    assert "INCOMPLETE" in run(clean, broken).output
     nothing = written(clean / "nothing.json", {"traceEvents": []})
     assert run(clean, nothing).exit_code != 0

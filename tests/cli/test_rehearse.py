@@ -399,4 +399,4 @@ def test_faults_are_there_for_the_users_own_handling(tmp_path: Path) -> None:
         tmp_path, "-t", "npu", "--fault", "kind=oom,after=1", "--fault", "op=mm,kind=nan", "--", "python", "train.py"
     )
     assert done.stdout.split() == ["caught", "True"], done.stderr
-    assert "requested faults: 2" in done.stderr
+    assert "injected faults: 2" in done.stderr

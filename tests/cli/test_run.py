@@ -355,7 +355,7 @@ def test_the_vendors_log_is_switched_on_and_what_the_user_set_stays(tmp_path: Pa
     assert done.stdout.strip() == str(dict(zip(names, ("INFO", "1", "1", "FATAL"), strict=True)))
     assert "--vendor-log info for Moore Threads:" in done.stderr
     assert "  MUDNN_LOG_LEVEL=INFO  a line for each call of muDNN" in done.stderr
-    assert "TORCH_CPP_LOG_LEVEL=FATAL is yours and stays; info would be INFO" in done.stderr
+    assert "you have set TORCH_CPP_LOG_LEVEL=FATAL, and it stays; info would set INFO" in done.stderr
     done = torchferry("run", "-t", "ptex", "--vendor-log", "error", "--", "true", cwd=tmp_path)
     assert "no variable is known for the software of Enflame T20 itself" in done.stderr
     assert torchferry("run", "--vendor-log", "loud", "--", "true", cwd=tmp_path).returncode == 2

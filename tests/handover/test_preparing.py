@@ -408,7 +408,7 @@ def test_evidence_of_another_accelerator_or_with_other_logs_is_refused(tmp_path:
     assert "the evidence is for npu" in said
     (tmp_path / "e" / "run.log").write_text("loss 0.1\n")
     listed = [{"path": "run.log", "sha256": hashlib.sha256(b"loss 9\n").hexdigest()}]
-    with pytest.raises(TorchferryError, match="is not the file that the evidence lists"):
+    with pytest.raises(TorchferryError, match="differs from the file that evidence"):
         read_accept_evidence(evidence(tmp_path / "e", files=listed))
 
 

@@ -83,7 +83,7 @@ def rehearsed(folder: Path, target: str, *options: str, **variables: str) -> sub
         ("musa", ("--fallback", "op=linalg_matrix_exp"), {}, 0,
          ("run on the CPU instead: 1", 'torchferry.ops.cpu_fallback(["aten::linalg_matrix_exp"])')),
         ("musa", ("--fallback", "aten::matmul"), {}, 2, ("composed of other operators",)),
-        ("musa", ("--fallback", "rm -rf"), {}, 2, ("no operator of aten",)),
+        ("musa", ("--fallback", "rm -rf"), {}, 2, ("not an operator of aten",)),
         ("sdaa", (), {"TORCH_SDAA_FALLBACK_OPS": "add,fused_adam"}, 0, ("aten::add.Tensor  x1", "`fused_adam`")),
         ("npu", ("--plugin", "simulated"), {"NPU_FALLBACK_MODE": "1"}, 0, ("nothing is known to read it",)),
     ],

@@ -381,7 +381,7 @@ def test_a_run_that_ends_half_way_is_said_to_be_incomplete(tmp_path: Path, how: 
          "f.json has version 7"),
         (("report", "-t", "musa", "--table", "f.json"), '{"format": "torchferry operators"}',
          "not a list that `ops dump` wrote"),
-        (("dump", "-t", "npu", "--wheel", "f.json"), "junk", "is no wheel of torch_npu"),
+        (("dump", "-t", "npu", "--wheel", "f.json"), "junk", "is not a wheel of torch_npu"),
         (("dump", "-t", "musa"), "", "torch_musa cannot be imported here"),
     ],
 )  # fmt: skip

@@ -100,8 +100,8 @@ SHARED = "30.0 % (0.030 of 0.100 ms; the device's work"
 @pytest.mark.parametrize(
     ("trace", "arguments", "says", "says_not"),
     [
-        (pooled(), (), (SHARED, "calls in a step: 1", "| 3 | 30.0 |", "Card of Tests", "does not name one"), "shapes"),
-        (pooled(torchferry={"program": "a.py"}), (), ("it is of a.py, as the request is",), "judged"),
+        (pooled(), (), (SHARED, "calls in a step: 1", "| 3 | 30.0 |", "Card of Tests", "names no program"), "shapes"),
+        (pooled(torchferry={"program": "a.py"}), (), ("the trace is of a.py, as the request is",), "judged"),
         (pooled(torchferry={"program": "b.py"}), ("--force",), ("ANOTHER PROGRAM, b.py", SHARED), "judged"),
         (pooled(torchferry={"rehearsal": "gcu@2.10.0"}), (), ("not measured, see", "| 3 | - |", "rehearsed"), "0.030"),
         (pooled(size=8), (), ("other shapes than the run above: 8x1x2x2 8x1x4x4", SHARED), "judged at all"),
@@ -112,7 +112,7 @@ SHARED = "30.0 % (0.030 of 0.100 ms; the device's work"
         # an operator inside of itself is one call; work that nobody is known to have started says nothing of a share
         (pooled(BACKWARD, host("cpu_op", BACKWARD, 12, 3)), (), ("calls in a step: 1\n", SHARED), "1.5"),
         (kineto([step(0, 0, 100), host("cpu_op", BACKWARD, 5, 50), work("kernel", "k", 10, 30, 99)]), (),
-         ("not measured, see", "does not tell which operator"), "30.0"),
+         ("not measured, see", "does not say which operator"), "30.0"),
         (kineto([host("cpu_op", BACKWARD, 5, 25), host("cpu_op", "aten::mm", 30, 75)]), (),
          ("25.0 % (0.025 of 0.100 ms; time of the host", "marks no steps"), "30.0"),
     ],
@@ -141,7 +141,7 @@ def test_without_a_trace_the_form_says_how_to_profile(run_file: str) -> None:
         (pooled("aten::sinc"), "t.json has no call of aten::max_pool2d_with_indices_backward"),
         (pooled(torchferry={"program": "b.py"}), "the trace is of b.py, and the request is of `python a.py`"),
         (kineto([step(0, 0, 100), work("kernel", "k", 10, 30, 1)]), "has no operators of torch"),
-        ({"a": 1}, "is no trace"),
+        ({"a": 1}, "is not a trace"),
     ],
 )
 def test_traces_that_say_nothing_of_the_request(tmp_path: Path, run_file: str, trace: Any, says: str) -> None:

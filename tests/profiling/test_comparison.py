@@ -96,7 +96,7 @@ CAUSES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
     "fall back": (
         [],
         [host("cpu_op", "aten::mode", 43, 9), host("cpu_op", "aten::_to_cpu", 44, 2)],
-        "aten::mode goes to the CPU in the target alone: 1 a step",
+        "aten::mode runs on the CPU only in the target; calls a step: 1",
     ),
     "layout": (
         launched("aten::convolution", 43, 52, 9, 3, **strided([768, 1, 48, 3])),

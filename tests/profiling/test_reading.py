@@ -209,7 +209,7 @@ def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path
         path.write_bytes(content)
         trace = read(path)
         assert trace.calls
-        assert trace.faults[0].render("en").startswith("the trace is not whole: ")
+        assert trace.faults[0].render("en").startswith("the trace is incomplete: ")
     path.write_bytes(packed)
     assert read(path).faults == []
 
@@ -221,11 +221,11 @@ def test_a_trace_that_was_cut_off_keeps_what_is_whole_and_says_so(tmp_path: Path
         (b"ts,dur\n1,2\n", "begins with neither a list nor an object"),
         (b"{}", "it has no `traceEvents`"),
         (b'{"traceEvents": 7}', "it has no `traceEvents`"),
-        (b'{"a" 1}', "it is no JSON at character"),
-        (b'{"a": nope, "traceEvents": []}', "it is no JSON: Expecting value"),
-        (b"BZh9more", "compressed in a way that is not read"),
+        (b'{"a" 1}', "it is not valid JSON at character"),
+        (b'{"a": nope, "traceEvents": []}', "it is not valid JSON: Expecting value"),
+        (b"BZh9more", "its compression is not supported"),
         (b'[{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": -1}]', "1 event ends before it begins"),
-        (b"(\xb5/\xfdmore", "compressed in a way that is not read"),
+        (b"(\xb5/\xfdmore", "its compression is not supported"),
         (b'{"traceEvents": []}', "holds nothing that can be measured"),
         (b'[{"ph": "X", "cat": "gc", "name": "x", "ts": 1, "dur": 1}]', "its categories are: gc"),
         (b'{"schemaVersion"', "is cut off before anything that can be measured: it is cut off after byte 16; copy"),
@@ -363,9 +363,9 @@ def test_a_table_of_kernels_is_read_alone(tmp_path: Path) -> None:
         ("", "lacks the columns Name, Start Time(us), Duration(us)"),
         ("Name,Start Time(us)\na,1\n", "lacks the columns Duration(us)"),
         (KERNELS.partition("\n")[0] + "\n", "holds nothing that can be measured"),
-        (KERNELS + "1,2", "the table is not whole: line 5"),
+        (KERNELS + "1,2", "the table is incomplete: line 5"),
         (KERNELS + "3,2,16,x,x,x,N/A,N/A,0\n", "1 row has no time"),
-        (KERNELS + "3,2,16," + "x" * 200_000 + ",x,x,1,1,0\n", "the table is not whole: field larger"),
+        (KERNELS + "3,2,16," + "x" * 200_000 + ",x,x,1,1,0\n", "the table is incomplete: field larger"),
     ],
     ids=["empty", "a column", "no rows", "cut off", "no time", "a long cell"],
 )
@@ -388,8 +388,8 @@ def test_a_trace_and_the_table_beside_it_agree_or_the_difference_is_told(tmp_pat
     assert read(path).notes == []
     assert locate(tmp_path) == [path]
     table.write_text(f"{head}\n{kernel.name},1,7\n", encoding="utf-8")
-    assert "has 1 with 0.007 ms, the trace 1 with 0.050 ms" in read(path).notes[0].render("en")
+    assert "has 1 with 0.007 ms, the trace has 1 with 0.050 ms" in read(path).notes[0].render("en")
     table.write_text(f"{head}\nother,1,7\n", encoding="utf-8")
-    assert "names none of the trace's kernels" in read(path).notes[0].render("en")
+    assert "names none of its kernels" in read(path).notes[0].render("en")
     table.write_text("x\n", encoding="utf-8")
     assert "was not compared" in read(path).notes[0].render("en")

@@ -107,7 +107,7 @@ def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
     result = torchferry("--out", "traces", "--stack", "--", python(), "sample.py", folder=tmp_path)
     assert result.returncode == (0 if steps else 2), result.stderr
     if not steps:
-        assert "NOTHING WAS RECORDED: no optimizer stepped" in result.stderr
+        assert "NOTHING WAS RECORDED: no step ended" in result.stderr
         return
     shown = torchferry("show", "traces", "--by", "module", folder=tmp_path)
     assert f"{steps} steps" in shown.stdout
@@ -119,7 +119,7 @@ def test_a_program_without_an_optimizer_has_a_step_for_each_call_of_a_model(
     ("program", "message"),
     [
         (PROGRAM, "NOTHING WAS RECORDED: 2 steps ended, and 5 are needed"),
-        ("import torch\ntorch.ones(2)\n", "NOTHING WAS RECORDED: no optimizer stepped"),
+        ("import torch\ntorch.ones(2)\n", "NOTHING WAS RECORDED: no step ended"),
         ("print()\n", "NOTHING WAS EXAMINED"),
         (FULL_DISK + PROGRAM.replace("int(sys.argv[2])", "6"), "the profiler failed: OSError: torch could not write"),
     ],

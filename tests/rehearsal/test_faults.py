@@ -19,9 +19,9 @@ RIGHT = {
 }
 WRONG = {
     "": "setting of a fault",
-    "op=mm": "names no kind",
+    "op=mm": "has no `kind=`",
     "op=mm,kind=noize": "noise",
-    "kind=nan": "names no operator",
+    "kind=nan": "has no `op=`",
     "op=,kind=nan": "has no value",
     "op=mm,kind=noise,scale=much": "could not convert",
     "op=mm,kind=nan,after=1.5": "invalid literal",

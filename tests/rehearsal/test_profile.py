@@ -68,8 +68,8 @@ def profile(folder: Path, text: str, name: str = "musa", card: str = "") -> Prof
         ('[dtypes]\nfloat64 = "gone"', '`dtypes.float64` is \'gone\'; write one of "missing", "narrowed"', ""),
         ("[dtypes]\nfloat64 = 3", "`dtypes.float64` is 3; write one of", ""),
         ("properties = []", "`properties` is []; write a table such as", ""),
-        ("[properties]\nname = true", "`properties.name` is True; write a number or a text", ""),
-        ("[properties.name]\na = 1", "`properties.name` is {'a': 1}; write a number or a text", ""),
+        ("[properties]\nname = true", "`properties.name` is True; write an integer or a string", ""),
+        ("[properties.name]\na = 1", "`properties.name` is {'a': 1}; write an integer or a string", ""),
         ("memory 3", "is not TOML: ", ""),
     ],
 )

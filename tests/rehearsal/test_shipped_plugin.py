@@ -336,7 +336,7 @@ def test_faults_and_strict_work_as_with_the_simulated_plugin(tmp_path: Path) -> 
     [
         ("torch_npu-2.13.0-cp27-cp27mu-linux_x86_64.whl", b"", "is for another Python"),
         (f"torch_npu-2.13.0-{HERE}-{HERE}-linux_x86_64.whl", b"no zip", "cannot be read as a wheel"),
-        ("other-1.0-py3-none-any.whl", b"", "is no wheel of torch_npu"),
+        ("other-1.0-py3-none-any.whl", b"", "is not a wheel of torch_npu"),
         (f"torch_npu-9.9-{HERE}-{HERE}-absent.whl", None, "there is no file"),
     ],
 )
@@ -352,7 +352,7 @@ def test_a_file_that_is_no_wheel_for_this_is_refused(
 
 
 def test_a_vendor_whose_driver_is_not_described_is_told_so() -> None:
-    with pytest.raises(UsageError, match="the driver of musa is not simulated"):
+    with pytest.raises(UsageError, match="torchferry has no simulated driver for musa"):
         prepare("musa", "", 0, None, (), "installed")
 
 
@@ -411,8 +411,14 @@ def test_the_installed_plugin_is_rehearsed_unasked_where_it_can_be(
     [
         ("torch_npu", "2.13.0", "npu@2.9.0", False, "the target names torch_npu 2.9.0, and the plugin is 2.13.0"),
         ("torch_npu", "2.13.0", "npu", True, "this machine has a card (/dev/davinci0)"),
-        ("torch_npu", "2.9.0", "npu", False, "it does not load with torch 2.13.0+cpu; for torch 2.13.0 install torch-"),
-        ("torch_musa", "2.13.0", "musa", False, "the driver of musa is not simulated"),
+        (
+            "torch_npu",
+            "2.9.0",
+            "npu",
+            False,
+            "the installed plugin does not load with torch 2.13.0+cpu; for torch 2.13.0 install torch-",
+        ),
+        ("torch_musa", "2.13.0", "musa", False, "torchferry has no simulated driver for musa"),
     ],
     ids=["version", "card", "torch", "driver"],
 )
@@ -425,7 +431,7 @@ def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
     monkeypatch.setattr("torchferry.rehearsal.driver.plugin.torch_here", lambda: "2.13.0+cpu")
     begun: list[Any] = []
     monkeypatch.setattr("torchferry.rehearsal.begin", begun.append)
-    sentence = f"{name} {installed} is installed, and the simulated plugin is rehearsed: {reason}"
+    sentence = f"{name} {installed} is installed, but the rehearsal uses the simulated plugin: {reason}"
     with pytest.warns(UserWarning, match=re.escape(sentence)):
         rehearsal.enable(target)
     assert begun[0].shipped is None
@@ -437,7 +443,7 @@ def test_the_reason_is_told_where_the_installed_plugin_is_not_taken(
 def test_both_ways_to_start_a_rehearsal_tell_the_reason(tmp_path: Path) -> None:
     an_installed_plugin(tmp_path, PLUGIN, "2.9.0", "of the vendor")
     (tmp_path / "test_nothing.py").write_text("def test_nothing():\n    pass\n")
-    reason = "torch_npu 2.9.0 is installed, and the simulated plugin is rehearsed: "
+    reason = "torch_npu 2.9.0 is installed, but the rehearsal uses the simulated plugin: "
     for command in (
         ("torchferry", "rehearse", "-t", "npu@2.13.0", "--", sys.executable, "-c", ""),
         ("pytest", "-q", "-p", "no:cacheprovider", "--rehearse", "npu@2.13.0", str(tmp_path)),

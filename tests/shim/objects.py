@@ -66,7 +66,7 @@ print(callable(torch.get_device_module(d).synchronize), torch.ones(2, device=d).
 import torch
 torch.cuda.Stream.priority_range()
 """,
-        "...which the installed plugin does not have; streams without a priority are there",
+        "...which the installed plugin does not have; use streams without a priority",
         {PTEX: NO_STREAMS, NPU: "...NPU does not support Stream.priority_range() currently."},
     ),
     Program(

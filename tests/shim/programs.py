@@ -334,7 +334,7 @@ x = torch.ones(4).pin_memory()
 print(x.is_pinned(), x.to("cuda", non_blocking=True).sum().item())
 """,
         "True 4.0",
-        {PTEX: "...NotImplementedError: torchferry: torch pins no memory for Enflame T20"},
+        {PTEX: "...NotImplementedError: torchferry: torch cannot pin memory for Enflame T20"},
     ),
     Program(
         "a loader that pins",
@@ -765,7 +765,7 @@ b = io.BytesIO(); torch.save({"w": torch.ones(2)}, b)
 def load(**options):
     b.seek(0)
     with warnings.catch_warnings(record=True) as said:
-        return torch.load(b, **options)["w"].device, ["stays on the CPU" in str(each.message) for each in said]
+        return torch.load(b, **options)["w"].device, ["stay on the CPU" in str(each.message) for each in said]
 print(load(map_location="cuda"), load(map_location={"cpu": "cuda:1"}), load())
 print(load(map_location=lambda storage, location: storage.cuda(1)))
 """,

@@ -137,7 +137,7 @@ def test_what_somebody_else_replaced_since_stays_theirs() -> None:
             print(type(error).__name__)
     """)
     assert printed.splitlines() == [
-        "True ['torchferry: torch.load was replaced by other code since then and is not restored']",
+        "True ['torchferry: torch.load was replaced by other code after the redirect began, and is not restored']",
         "tensor([1.])",
         "RuntimeError",
     ]

@@ -332,6 +332,7 @@ def read(path: Path) -> AcceptFile:
         raise reader.error(
             "schema",
             say("schema {number} is not known; this torchferry reads {own}", number=document["schema"], own=SCHEMA),
+            say("write the file for schema {own}, or upgrade torchferry", own=SCHEMA),
         )
     gates = document.get("gates", {})
     return AcceptFile(
@@ -381,6 +382,7 @@ def _documents(reader: CheckedFile, table: Mapping[str, Any]) -> DocumentTerms:
             raise reader.error(
                 "gates.documents.commands",
                 say("command {number} cannot be run without a shell: {error}", number=number, error=unfit),
+                say("write one command without shell syntax such as `|` or `>`, or put it in a script"),
             )
     values = {key: value for key, value in table.items() if key != "time-limit"}
     limit = table.get("time-limit")
@@ -393,11 +395,12 @@ def _baseline(reader: CheckedFile, table: Mapping[str, Any]) -> Baseline:
     for number, metric in enumerate(metrics):
         if metric.direction == ABOUT and metric.tolerance <= 0:
             raise reader.error(
-                f"baseline.metrics[{number}]", say("`{name}`: the direction ± needs a tolerance", name=metric.name)
+                f"baseline.metrics[{number}]",
+                say("`{name}`: the direction ± needs a `tolerance` above 0", name=metric.name),
             )
         if metric.tolerance < 0:
             raise reader.error(
-                f"baseline.metrics[{number}]", say("`{name}`: a tolerance is not below 0", name=metric.name)
+                f"baseline.metrics[{number}]", say("`{name}`: `tolerance` must not be below 0", name=metric.name)
             )
     versions = {name: str(value) for name, value in table.get("versions", {}).items()}
     if metrics:
@@ -408,9 +411,9 @@ def _baseline(reader: CheckedFile, table: Mapping[str, Any]) -> Baseline:
         ):
             if missing:
                 raise UsageError(
-                    reader.placed("baseline", say("the baseline does not say `{key}`", key=key)),
+                    reader.placed("baseline", say("[baseline] has metrics but no `{key}`", key=key)),
                     say(
-                        "a figure counts only with the device, the versions and the date of its run: {example}",
+                        "add the device, date and versions of the run that the metrics come from: {example}",
                         example='device = "...", date = 2026-01-31, versions = { torch = "2.1.0", cuda = "12.1" }',
                     ),
                 )

@@ -26,14 +26,16 @@ def documents(situation: Situation) -> list[Gate]:
     """Look for the documents, and do what the README says."""
     terms = situation.file.documents
     if terms is None:
-        raise UnjudgedError(say("the accept file states nothing in [gates.documents]"))
+        raise UnjudgedError(say("the accept file has no [gates.documents]"))
     judge = GateMaker("documents")
     root = situation.file.root
     gates = [_provenance(situation, judge), *(_present(judge, root, name) for name in terms.required)]
     if terms.commands:
         gates += _commands(situation, terms, judge)
     else:
-        gates.append(judge.unjudged("commands", say("the accept file names no command of the README")))
+        gates.append(
+            judge.unjudged("commands", say("[gates.documents] in the accept file has no `commands` of the README"))
+        )
     return gates
 
 
@@ -47,7 +49,7 @@ def _provenance(situation: Situation, judge: GateMaker) -> Gate:
     )
     missing = [f"{name}.{key}" for name, table, keys in tables for key in keys if not table.get(key)]
     if missing:
-        return judge.unjudged("source", say("the accept file does not say {names}", names=", ".join(missing)))
+        return judge.unjudged("source", say("missing or empty in the accept file: {names}", names=", ".join(missing)))
     measured = say(
         "{url}, {variant}, {data}",
         url=masked(file.source["url"]),
@@ -82,7 +84,7 @@ def _commands(situation: Situation, terms: DocumentTerms, judge: GateMaker) -> l
         clean_copy(root, folder, situation.ignored)
         for number, command in enumerate(terms.commands, 1):
             part = f"command-{number}"
-            wanted = say("`{command}` ends with 0 in a clean folder", command=command)
+            wanted = say("`{command}` ends with 0 in a clean copy", command=command)
             if not _has(text, command):
                 reason = say("{readme} does not have this command", readme=terms.readme)
                 gates.append(judge.red(part, say("-"), wanted, reason))

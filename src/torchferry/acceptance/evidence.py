@@ -36,6 +36,8 @@ KIND = "torchferry accept"
 FILE = "evidence.json"
 PAGE = "index.html"
 
+_AGAIN = say("run `torchferry accept` again to write new evidence")
+
 
 def verdict(gates: Sequence[Gate], partial: bool) -> str:
     """Return `rejected`, `incomplete` or `accepted`.
@@ -205,7 +207,7 @@ def gathered(out: Path) -> Iterator[Path]:
     def check() -> None:
         if is_link_or_other(out):
             raise UsageError(
-                say("`{out}` is there and is not evidence that torchferry wrote", out=out),
+                say("`{out}` exists and is not, or not only, evidence that torchferry wrote", out=out),
                 say("name a folder that does not exist with -o, or remove this one yourself"),
             )
 
@@ -216,10 +218,11 @@ def gathered(out: Path) -> Iterator[Path]:
     except OSError as error:
         raise TorchferryError(
             say(
-                "the evidence could not be written whole, so nothing was written: {error}",
+                "the evidence could not be written whole to {out}, so nothing was written: {error}",
+                out=out,
                 error=error.strerror or error,
             ),
-            say("the old evidence, if there was some, is as it was"),
+            say("earlier evidence there is unchanged; make space, or name another folder with -o"),
         ) from None
 
 
@@ -333,10 +336,17 @@ def read(folder: Path) -> dict[str, Any]:
         found = parsed_json(read_text(folder / FILE, LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
-            say("{path} is not evidence of `torchferry accept`: {error}", path=folder / FILE, error=error)
+            say(
+                "{path} is not evidence of `torchferry accept`: {error}",
+                path=folder / FILE,
+                error=getattr(error, "strerror", None) or error,
+            ),
+            say("name the folder that `torchferry accept` wrote"),
         ) from None
     if not isinstance(found, dict) or found.get("kind") != KIND or found.get("schema") != SCHEMA:
-        raise UsageError(say("{path} is not evidence of this version of `torchferry accept`", path=folder / FILE))
+        raise UsageError(
+            say("{path} is not evidence of this version of `torchferry accept`", path=folder / FILE), _AGAIN
+        )
     for key, kind in (
         ("gates", list),
         ("runs", list),
@@ -353,7 +363,9 @@ def read(folder: Path) -> dict[str, Any]:
         ("date", str),
     ):
         if not isinstance(found.get(key), kind):
-            raise UsageError(say("{path} has no `{key}`", path=folder / FILE, key=key))
+            raise UsageError(
+                say("{path}: `{key}` is missing or has the wrong type", path=folder / FILE, key=key), _AGAIN
+            )
     check_files(folder, found)
     return found
 
@@ -378,4 +390,6 @@ def check_files(folder: Path, found: dict[str, Any]) -> None:
         except (OSError, KeyError):
             same = False
         if not same:
-            raise UsageError(say("{path} is not the file that the evidence lists", path=folder / name))
+            raise UsageError(
+                say("{path} is missing, or differs from the file that evidence.json lists", path=folder / name), _AGAIN
+            )

@@ -44,7 +44,7 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
         )
         if found["faults"]:
             faults = ", ".join(found["faults"])
-            remarks.append(text(say("Faults were ordered, to see which gate turns red: {faults}", faults=faults)))
+            remarks.append(text(say("Faults were injected, to see which gate turns red: {faults}", faults=faults)))
     head = [text(each) for each in (say("gate"), say("status"), say("measured"), say("wanted"), say("reason"))]
     shown = list(rows(gates, lang))
     body = [paragraphs(remarks), heading(text(say("gates")))]
@@ -58,7 +58,7 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
             [_KINDS[gate.status] for gate, *_ in shown],
         )
     )
-    body.append(heading(text(say("what was accepted"))))
+    body.append(heading(text(say("what was judged"))))
     body.append(table(("", ""), list(_facts(found, lang))))
     body.append(heading(text(say("runs"))))
     body.append(

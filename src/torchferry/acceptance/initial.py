@@ -250,7 +250,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         "",
         *_baseline(log),
         "",
-        "# Commands are lists of words, or texts without anything for a shell. `folder` is relative to this file.",
+        "# Commands are lists of words, or strings without shell syntax. `folder` is relative to this file.",
     ]
     if program:
         parts += ["[runs.target]", f"command = {_toml(['python', program])}", 'time-limit = "2h"']

@@ -66,7 +66,7 @@ def loads(situation: Situation) -> list[Gate]:
     if not models:
         if not run.ended_well:
             return [judge.red("", say("no model was called"), say("a model on {device}", device=wanted), end_of(run))]
-        raise UnjudgedError(say("no module of torch with parameters was called, so nobody saw the model"))
+        raise UnjudgedError(say("the run called no torch module with parameters, so there is no model to judge"))
     elsewhere = sorted({model["name"] for model in models if model["devices"] != [wanted]})
     largest = max(models, key=lambda model: int(model["parameters"]))
     gates = [
@@ -80,7 +80,7 @@ def loads(situation: Situation) -> list[Gate]:
                 devices=", ".join(largest["devices"]),
             ),
             say("every model on {device}", device=wanted),
-            say("elsewhere: {names}", names=", ".join(elsewhere[:_MOST_NAMED])),
+            say("models with parameters on another device: {names}", names=", ".join(elsewhere[:_MOST_NAMED])),
         )
     ]
     totals = {
@@ -95,8 +95,11 @@ def loads(situation: Situation) -> list[Gate]:
                 not totals["missing"] and not totals["unexpected"],
                 "weights",
                 say("{keys} entries loaded, {missing} missing, {unexpected} unexpected", **totals),
-                say("every entry has its place"),
-                say("load_state_dict was called with strict=False, and left parameters as they were made"),
+                say("none missing, none unexpected"),
+                say(
+                    "after load_state_dict with strict=False, missing parameters keep their initial values, and "
+                    "unexpected entries are dropped"
+                ),
             )
         )
     return gates
@@ -129,7 +132,9 @@ def runs(situation: Situation) -> list[Gate]:
     else:
         devices = sorted({process["device_type"] for process in run.processes if process.get("device_type")})
         if not devices:
-            gates.append(judge.unjudged("device", say("the program made no step that could be seen")))
+            gates.append(
+                judge.unjudged("device", say("no step was seen: neither an optimizer step nor a call of a model"))
+            )
         else:
             gates.append(
                 judge.held(
@@ -137,7 +142,7 @@ def runs(situation: Situation) -> list[Gate]:
                     "device",
                     say("{devices}", devices=", ".join(devices)),
                     say("{devices}", devices=wanted),
-                    say("the steps ran elsewhere"),
+                    say("not every step ran on {device}", device=wanted),
                 )
             )
     return gates
@@ -151,7 +156,9 @@ def ended(run: AcceptanceRun) -> Gate:
     )
     wanted = say("ends by itself with 0")
     if run.finished and any(line.text.rstrip().endswith(_TRACEBACK) for line in lines(run.log)):
-        reason = say("it printed a traceback and ended with 0 all the same: {path} says of what", path=run.log.name)
+        reason = say(
+            "the program printed a traceback but ended with 0; see logs/{path} in the evidence", path=run.log.name
+        )
         return judge.unjudged("", reason, measured, wanted)
     return judge.held(run.finished, "", measured, wanted, end_of(run))
 
@@ -161,15 +168,17 @@ def end_of(run: AcceptanceRun) -> Message:
     if run.problem is not None:
         return run.problem
     if run.code is None:
-        return say("the time limit ended it")
+        return say("it was stopped at its time limit; if it needs longer, raise `time-limit` in the accept file")
     if run.lost:
-        return say("{process} was lost", process=run.lost[0])
+        return say(
+            "{process} ended without leaving its results, for example because it was killed", process=run.lost[0]
+        )
     if run.without_torch and not run.processes:
         return supported_torch.not_in(run.without_torch)
     last = ""
     for line in lines(run.log):
         last = line.text.strip() or last
-    return say("its last line: {line}", line=last[:200])
+    return say("the last line of its log: {line}", line=last[:200])
 
 
 def numbers(situation: Situation) -> list[Gate]:
@@ -177,7 +186,7 @@ def numbers(situation: Situation) -> list[Gate]:
     run = needed_run(situation)
     file = situation.file
     if not file.baseline.metrics and file.curve is None:
-        raise UnjudgedError(say("the accept file states neither a metric of the baseline nor a curve"))
+        raise UnjudgedError(say("the accept file has neither [[baseline.metrics]] nor [gates.curve]"))
     gates = [_metric(situation, run, metric) for metric in file.baseline.metrics]
     if file.curve is not None:
         gates.append(_curve(situation, run, file.curve))
@@ -191,7 +200,7 @@ def _metric(situation: Situation, run: AcceptanceRun, metric: Metric) -> Gate:
     if situation.kind not in (*metric.runs, BASELINE):
         return judge.unjudged(
             metric.name,
-            say("the accept file says that the {run} run does not reach it", run=situation.kind),
+            say("its `runs` in the accept file do not include {run}", run=situation.kind),
             wanted=wanted,
         )
     log = situation.log_of(run, metric.log)
@@ -266,12 +275,12 @@ def _unwritten(log: Path, run: AcceptanceRun) -> Message | None:
 
 def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
     judge = GateMaker("numbers", run.name)
-    wanted = say("as the baseline's, by the rule {rule}", rule=terms.rule or OWN)
+    wanted = say("agrees with the baseline's curve by the rule {rule}", rule=terms.rule or OWN)
     if situation.kind not in (*terms.runs, BASELINE):
-        reason = say("the accept file says that the {run} run does not reach it", run=situation.kind)
+        reason = say("its `runs` in the accept file do not include {run}", run=situation.kind)
         return judge.unjudged("curve", reason, wanted=wanted)
     if not situation.file.baseline.log:
-        return judge.unjudged("curve", say("the accept file states no `log` of the baseline"), wanted=wanted)
+        return judge.unjudged("curve", say("the accept file has no `log` in [baseline]"), wanted=wanted)
     log = situation.log_of(run, terms.log)
     stale = _unwritten(log, run)
     if stale is not None:
@@ -307,9 +316,9 @@ def _curve(situation: Situation, run: AcceptanceRun, terms: CurveTerms) -> Gate:
         error="-" if relative is None else f"{relative:.3g}",
         steps=len(worst.pairing.keys) - worst.start,
     )
-    reason = say("`torchferry compare curves` shows where they part")
+    reason = say("run `torchferry compare curves` to see where the curves diverge")
     if comparison.met and not comparison.complete:
-        reason = say("the run covers less than the baseline; `partial = true` accepts that")
+        reason = say("the run covers less than the baseline; `partial = true` in [gates.curve] accepts that")
     return judge.held(comparison.passed, "curve", measured, wanted, reason, relative)
 
 
@@ -330,10 +339,10 @@ def memory(situation: Situation) -> list[Gate]:
 def _peak(situation: Situation, run: AcceptanceRun, judge: GateMaker) -> Gate:
     limit = situation.file.memory.peak
     if run.peak is None:
-        return judge.unjudged("peak", say("nobody tells the memory of the device"))
+        return judge.unjudged("peak", say("the memory of the device could not be read"))
     measured = say("{size}", size=readable(run.peak))
     if not limit:
-        return judge.unjudged("peak", say("the accept file states no limit (`peak` in [gates.memory])"), measured)
+        return judge.unjudged("peak", say("the accept file has no limit for it (`peak` in [gates.memory])"), measured)
     return judge.held(
         run.peak <= limit, "peak", measured, say("at most {size}", size=readable(limit)), None, float(run.peak), limit
     )
@@ -344,14 +353,18 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
     if found is None:
         return judge.unjudged(
             part,
-            say("the program made no step that could be seen")
+            say("no step was seen: neither an optimizer step nor a call of a model")
             if not run.rows()
-            else say("nobody tells the memory of the device"),
+            else say("the memory of the device could not be read")
+            if column == SAMPLE_DEVICE
+            else say("the memory of the process could not be read"),
         )
     limit = _limit(situation, found.peak, column)
     wanted = say("less than {size} a step", size=readable(limit))
     if found.slope is None:
-        reason = say("steps that were seen: {steps}; needed: {needed}", steps=found.last, needed=LEAST_STEPS)
+        reason = say(
+            "steps seen: {steps}; needed: at least {needed}; run more steps", steps=found.last, needed=LEAST_STEPS
+        )
         return judge.unjudged(part, reason, wanted=wanted)
     measured = say(
         "{slope} a step, 95 % between {low} and {high} (steps {first} to {last})",
@@ -364,11 +377,13 @@ def _growth(situation: Situation, run: AcceptanceRun, judge: GateMaker, column: 
     if found.kind == FLAT:
         return judge.green(part, measured, wanted, found.slope.value, limit)
     if found.kind == GROWS:
-        reason = say("memory grows with every step: something keeps tensors")
+        reason = say(
+            "memory grows with the steps; look for what the program keeps, such as a list of losses without .item()"
+        )
         return judge.red(part, measured, wanted, reason, found.slope.value, limit)
     reason = (
         say(
-            "it grew and then stopped; to call it flat, so many steps without growth are needed: {needed}",
+            "it grew and then stopped; run more steps: at least {needed} of them must show no growth",
             needed=LEAST_STEPS,
         )
         if found.kind == SETTLED
@@ -403,11 +418,13 @@ def speed(situation: Situation) -> list[Gate]:
     judge = GateMaker("speed", situation.kind)
     terms = situation.file.speed
     if situation.rehearsal is not None:
-        return [judge.unjudged("", say("a rehearsal runs on this machine's CPU and says nothing of the card's speed"))]
+        return [
+            judge.unjudged("", say("a rehearsal runs on this machine's CPU and says nothing about the card's speed"))
+        ]
     if terms is None:
-        raise UnjudgedError(say("the accept file states nothing in [gates.speed]"))
+        raise UnjudgedError(say("the accept file has no [gates.speed]"))
     run = needed_run(situation)
-    wanted = say("at least {share} of the baseline's", share=f"{terms.at_least:g}")
+    wanted = say("at least {share} of the baseline's speed", share=f"{terms.at_least:g}")
     measured = _metered(situation, run, terms) if terms.metric else _timed(run, terms)
     if measured is None:
         absent = say("`{metric}` never appears in {where}", metric=terms.metric, where=say("the run's log"))
@@ -415,13 +432,13 @@ def speed(situation: Situation) -> list[Gate]:
     if isinstance(measured, Message):
         return [judge.unjudged("", measured, wanted=wanted)]
     shown = say(
-        "{value} of the baseline's, 95 % between {low} and {high}",
+        "{value} of the baseline's speed, 95 % between {low} and {high}",
         value=f"{measured.value:.3f}",
         low=f"{measured.low:.3f}",
         high=f"{measured.high:.3f}",
     )
     if measured.low == measured.high:
-        shown = say("{value} of the baseline's; too few values for an interval", value=f"{measured.value:.3f}")
+        shown = say("{value} of the baseline's speed; too few values for an interval", value=f"{measured.value:.3f}")
     if measured.low >= terms.at_least:
         return [judge.green("", shown, wanted, measured.value, terms.at_least)]
     if measured.high < terms.at_least:
@@ -435,7 +452,7 @@ def speed(situation: Situation) -> list[Gate]:
 def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message | None:
     """Return the ratio by a metric of both logs, such as images a second; None where the run's log has none."""
     if not situation.file.baseline.log:
-        return say("the accept file states no `log` of the baseline")
+        return say("the accept file has no `log` in [baseline]")
     log = situation.log_of(run, terms.log)
     stale = _unwritten(log, run)
     if stale is not None:
@@ -456,10 +473,10 @@ def _metered(situation: Situation, run: AcceptanceRun, terms: SpeedTerms) -> Est
 def _timed(run: AcceptanceRun, terms: SpeedTerms) -> Estimate | Message:
     """Return the ratio by the time of the steps."""
     if not terms.seconds_per_step:
-        return say("the accept file states neither a `metric` nor `seconds-per-step` in [gates.speed]")
+        return say("[gates.speed] in the accept file has neither `metric` nor `seconds-per-step`")
     own = run.step_seconds(terms.from_step)
     if not own:
-        return say("the program made no step that could be seen")
+        return say("no step was seen: neither an optimizer step nor a call of a model")
     return _ratio([terms.seconds_per_step] * len(own), own)
 
 
@@ -490,14 +507,14 @@ def unsteady(run: AcceptanceRun) -> Message | None:
         for number, value in enumerate(values, 1):
             if not math.isfinite(value):
                 return say(
-                    "{metric} is {value} at its value {number}; `torchferry nan` finds where that begins",
+                    "value {number} of {metric} is {value}; `torchferry nan` finds where it begins",
                     metric=name,
                     value=value,
                     number=number,
                 )
     for line in lines(run.log):
         if _RESTART.search(line.text):
-            return say("workers were started again: {line}", line=line.text.strip()[:120])
+            return say("workers were restarted: {line}", line=line.text.strip()[:120])
     return None
 
 
@@ -526,7 +543,7 @@ def errors(situation: Situation) -> list[Gate]:
     if name is None:
         raise UnjudgedError(say("no operator ran on the device"))
     if situation.rehearsal.shipped is not None:
-        raise UnjudgedError(say("the vendor's own plugin decides itself which operators it has"))
+        raise UnjudgedError(say("the run used the vendor's own plugin, from which no operator can be taken away"))
     profile = situation.rehearsal.profile
     without = replace(
         profile, fallback="error", missing_operators=profile.missing_operators | {name.removeprefix("aten::")}
@@ -540,11 +557,11 @@ def errors(situation: Situation) -> list[Gate]:
     )
     wanted = say("it ends with an error that names the operator")
     if broken.aggregate is None or not any(short in event.subject for event in broken.aggregate.of("missing-operator")):
-        return [judge.unjudged("", say("the program never came to the operator again"), measured, wanted)]
+        return [judge.unjudged("", say("the program did not call the operator in this run"), measured, wanted)]
     reason = (
-        say("the program went on as if nothing had happened")
+        say("the program ignored the error and ended with 0")
         if broken.code == 0
-        else say("nothing that it printed names the operator")
+        else say("the program's output does not name the operator")
     )
     return [judge.held(broken.code != 0 and named, "", measured, wanted, reason)]
 
@@ -566,7 +583,7 @@ def logs(situation: Situation) -> list[Gate]:
     """Look for the lines that the log has to have."""
     terms = situation.file.logs
     if terms is None:
-        raise UnjudgedError(say("the accept file states no lines in [gates.logs]"))
+        raise UnjudgedError(say("the accept file has no [gates.logs]"))
     run = needed_run(situation)
     judge = GateMaker("logs", run.name)
     log = situation.log_of(run, terms.log)

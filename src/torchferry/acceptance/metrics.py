@@ -173,7 +173,9 @@ def judge(
             )
             if near
             else say(
-                "`{metric}` never appears in {path}, and nothing else with a value does", metric=metric, path=path.name
+                "`{metric}` never appears in {path}, and neither does any other name with a value",
+                metric=metric,
+                path=path.name,
             )
         )
         return MetricVerdict(False, None, _unit_of(metric, bound), 0, reason)
@@ -205,7 +207,14 @@ def judge(
         return MetricVerdict(False, value, unit, len(values), say("the value is infinite"))
     if bound.direction == AT_LEAST and unit and _is_ratio(metric) and value > (100.0 if unit == "%" else 1.0):
         return MetricVerdict(
-            False, value, unit, len(values), say("it is more than the whole: another figure was found")
+            False,
+            value,
+            unit,
+            len(values),
+            say(
+                "the value is above 100 %, so it is probably another figure: name the metric in full, or use "
+                "--pattern (`pattern` in the accept file)"
+            ),
         )
     converted = shared and name != unit
     note = say("read as a share of 1") if name == "share" else say("read as a percentage")
@@ -374,12 +383,12 @@ def _meant(path: Path, metric: str, found: Sequence[tuple[str, LoggedValue]]) ->
     if "" not in kinds and len(splits) > 1:
         raise UsageError(
             say(
-                "`{metric}` in {path} may be each of: {names}",
+                "`{metric}` in {path} may mean any of: {names}",
                 metric=metric,
                 path=path.name,
                 names=", ".join(f"{split} {metric}" for split in splits),
             ),
-            say("name the one that is meant in full"),
+            say("name one of them in full"),
         )
     chosen = "" if "" in kinds else splits[0] if splits else _BEST
     return [value for kind, value in found if kind == chosen]
@@ -512,7 +521,7 @@ class _Table:
         if len(self.rows) > 1 and self._column and any(_value_at(name) is None for name, _ in self.rows):
             raise UsageError(
                 say(
-                    "{path} has `{metric}` for {rows}, and no row for all",
+                    "{path} has `{metric}` in the rows {rows}, but no row for all of them, such as `mean`",
                     path=path.name,
                     metric=metric,
                     rows=", ".join(name for name, _ in self.rows[:_MOST_NAMES]),

@@ -60,17 +60,25 @@ _MARGIN = 6.0
 
 
 class PairVerdict(NamedTuple):
-    """How two files stand: whether they are alike, how far they are apart in words, and how bad that is for sorting."""
+    """How two files stand.
+
+    Attributes:
+        good: Whether they are alike.
+        measured: How far they are apart, in words.
+        badness: How bad that is, for sorting.
+        resized: Whether they are pictures of different sizes.
+    """
 
     good: bool
     measured: Message
     badness: float
+    resized: bool = False
 
 
 def outputs(situation: Situation) -> list[Gate]:
     """Hold each folder of outputs against its reference."""
     if not situation.file.outputs:
-        raise UnjudgedError(say("the accept file states no [[gates.outputs]]"))
+        raise UnjudgedError(say("the accept file has no [[gates.outputs]]"))
     run = needed_run(situation)
     return [_folder(situation, run, terms) for terms in situation.file.outputs]
 
@@ -81,22 +89,24 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     reference = situation.file.root / terms.reference
     if not reference.is_dir():
         return judge.unjudged(
-            terms.folder, say("the reference folder {path} is not there", path=terms.reference), wanted=wanted
+            terms.folder, say("the reference folder {path} does not exist", path=terms.reference), wanted=wanted
         )
     found = (path for path in files_below(reference) if path.match(terms.pattern))
     if "**" in terms.pattern:  # which `match` does not know before Python 3.13
         found = reference.rglob(terms.pattern)
     names = sorted(path.relative_to(reference) for path in found if path.is_file())
     if not names:
-        reason = say("the reference folder has no file {pattern}", pattern=terms.pattern)
+        reason = say(
+            "no file in the reference folder {path} matches {pattern}", path=terms.reference, pattern=terms.pattern
+        )
         return judge.unjudged(terms.folder, reason, wanted=wanted)
     if len(names) > _MOST_FILES:
         reason = say(
-            "more files in the reference folder than are compared ({count}): choose with `pattern`", count=_MOST_FILES
+            "the reference folder has too many files (limit: {count}): choose some with `pattern`", count=_MOST_FILES
         )
         return judge.unjudged(terms.folder, reason, wanted=wanted)
     if not any((reference / name).stat().st_size for name in names):
-        return judge.unjudged(terms.folder, say("the files of the reference folder are empty"), wanted=wanted)
+        return judge.unjudged(terms.folder, say("the files in the reference folder are empty"), wanted=wanted)
     limited = terms.psnr is None and not terms.rounding  # by the default
     try:
         terms = _with_limit(situation, terms, names)
@@ -114,13 +124,13 @@ def _folder(situation: Situation, run: AcceptanceRun, terms: OutputTerms) -> Gat
     assert worst is not None
     count = say_plural("{count} file", "{count} files", count=len(names))
     measured = say("{files}, the worst {worst}", files=count, worst=worst.measured)
-    reason = say_plural("{count} file is not as the reference's", "{count} files are not as the reference's", count=bad)
-    if bad and terms.kind == "image" and math.isinf(worst.badness):
-        reason = say("{text}; the run and the reference need the same settings, the size among them", text=reason)
-    elif bad and terms.kind == "image" and limited:
+    reason = say_plural("{count} file differs from the reference", "{count} files differ from the reference", count=bad)
+    if worst.resized:
+        reason = say("{text}; run it with the settings of the reference, such as the image size", text=reason)
+    elif bad and terms.kind == "image" and limited and math.isfinite(worst.badness):
         reason = say(
-            "{text}; a program that computes with less than float32 rounds further: then state `rounding`, the images "
-            "of the baseline once more, computed with another rounding",
+            "{text}; if the program computes below float32, state `rounding`: a folder with the "
+            "baseline's images computed again with another rounding",
             text=reason,
         )
     return judge.held(not bad, terms.folder, measured, wanted, reason, float(bad), 0.0)
@@ -142,7 +152,12 @@ def _with_limit(situation: Situation, terms: OutputTerms, names: Sequence[Path])
         again = root / terms.rounding / name
         try:
             if again.samefile(root / terms.reference / name):
-                raise UnjudgedError(say("{path} is the reference itself", path=again.relative_to(root)))
+                raise UnjudgedError(
+                    say(
+                        "{path} is the reference itself; `rounding` needs images that were computed again",
+                        path=again.relative_to(root),
+                    )
+                )
             ratio = _psnr(_pixels(again), _pixels(root / terms.reference / name))
         except (OSError, ValueError, SyntaxError, EOFError) as error:
             raise UnjudgedError(
@@ -154,18 +169,18 @@ def _with_limit(situation: Situation, terms: OutputTerms, names: Sequence[Path])
 
 def _wanted(terms: OutputTerms) -> Message:
     if terms.kind == "image" and terms.psnr is None and terms.rounding:
-        return say("as near as the baseline's own rounding in {folder}", folder=terms.rounding)
+        return say("as close to the reference as the images in {folder} (`rounding`)", folder=terms.rounding)
     if terms.kind == "image":
         return say(
-            "PSNR of at least {psnr} dB, SSIM of at least {ssim}, hash within {bits} bits",
+            "PSNR of at least {psnr} dB, SSIM of at least {ssim}, hash distance of at most {bits} bits",
             psnr=f"{DEFAULT_PSNR if terms.psnr is None else terms.psnr:.4g}",
             ssim=f"{terms.ssim:g}",
             bits=terms.hash_distance,
         )
     if terms.kind == "array":
         if terms.rtol is None and terms.atol is None:
-            return say("close, as torch.testing.assert_close has it for the dtype")
-        return say("close: rtol {rtol}, atol {atol}", rtol=f"{terms.rtol or 0:g}", atol=f"{terms.atol or 0:g}")
+            return say("within the tolerances of torch.testing.assert_close for the dtype")
+        return say("within rtol {rtol}, atol {atol}", rtol=f"{terms.rtol or 0:g}", atol=f"{terms.atol or 0:g}")
     return say("the same lines")
 
 
@@ -213,7 +228,7 @@ def _images(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
     if first.shape != second.shape:
         sizes = ["x".join(map(str, array.shape[1::-1])) for array in (first, second)]
         return PairVerdict(
-            False, say("{own} pixels, the reference has {other}", own=sizes[0], other=sizes[1]), math.inf
+            False, say("{own} pixels, the reference has {other}", own=sizes[0], other=sizes[1]), math.inf, resized=True
         )
     psnr = _psnr(first, second)
     similarity = ssim(first, second)
@@ -221,7 +236,7 @@ def _images(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
     assert terms.psnr is not None
     good = psnr >= terms.psnr and similarity >= terms.ssim and distance <= terms.hash_distance
     measured = say(
-        "PSNR {psnr} dB, SSIM {ssim}, hash {bits} bits",
+        "PSNR {psnr} dB, SSIM {ssim}, hash distance {bits}",
         psnr="∞" if math.isinf(psnr) else f"{psnr:.1f}",
         ssim=f"{similarity:.4f}",
         bits=distance,
@@ -327,9 +342,11 @@ def _arrays(own: Path, reference: Path, terms: OutputTerms) -> PairVerdict:
     first, second = _loaded(own), _loaded(reference)
     if first.keys() != second.keys():
         names = sorted(first.keys() ^ second.keys())
-        return PairVerdict(False, say("not in both: {names}", names=", ".join(names[:3])), math.inf)
+        return PairVerdict(
+            False, say("arrays that only one of the two files has: {names}", names=", ".join(names[:3])), math.inf
+        )
     if not any(array.size for array in first.values()):
-        return PairVerdict(False, say("it holds no number"), math.inf)
+        return PairVerdict(False, say("its arrays are empty"), math.inf)
     worst, good = 0.0, True
     for name, array in first.items():
         other = second[name]

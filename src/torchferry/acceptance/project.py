@@ -13,7 +13,7 @@ from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core import config, own_python
 from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
-from torchferry.core.messages import say, say_plural
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.subprocesses import run as run_tool
 from torchferry.core.temporary import temporary_folder
 from torchferry.migration.beside import originals
@@ -43,7 +43,7 @@ def environment(situation: Situation) -> list[Gate]:
     )
     failed = [result["check"] for result in report["results"] if result["status"] == "failure"]
     reason = say(
-        "`torchferry doctor -t {target}` names the command that fixes each: {checks}",
+        "failed: {checks}; run `torchferry doctor -t {target}` to see how to fix them",
         target=situation.target,
         checks=", ".join(failed[:_MOST_NAMED]),
     )
@@ -61,7 +61,6 @@ def migration(situation: Situation) -> list[Gate]:
     left = [finding for finding in found if not finding["code"].startswith(terms.allow)]
     allowed = [finding for finding in found if finding not in left]
     changed, origin = _changed(situation, journals)
-    places = [f"{finding['path']}:{finding['line']} {finding['code']}" for finding in left]
     situation.migration = {
         "style": terms.style,
         "residue": len(left),
@@ -72,7 +71,7 @@ def migration(situation: Situation) -> list[Gate]:
     places_left = say_plural("{count} place", "{count} places", count=len(left))
     if beside:
         places_left = say(
-            "{places}, without {originals}, which stay CUDA's",
+            "{places}, not counting {originals} that stay for CUDA",
             places=places_left,
             originals=say_plural("{count} original", "{count} originals", count=len(beside)),
         )
@@ -86,11 +85,7 @@ def migration(situation: Situation) -> list[Gate]:
             "residue",
             places_left,
             say("no place is left to be changed"),
-            say(
-                "such as {places}; `torchferry scan . -t {target}` lists them",
-                places=", ".join(places[:_MOST_NAMED]),
-                target=situation.target,
-            ),
+            _such_as(situation, left),
             float(len(left)),
             0.0,
         )
@@ -98,11 +93,7 @@ def migration(situation: Situation) -> list[Gate]:
     if changed is None:
         gates.append(judge.unjudged("files", origin))
     else:
-        gates.append(
-            judge.green(
-                "files", say_plural("{count} file changed", "{count} files changed", count=len(changed)), origin
-            )
-        )
+        gates.append(judge.green("files", origin, say("the changed files are known")))
     if config.load(situation.file.root).paths:
         paths = [finding for finding in left if finding["about"] == "path"]
         gates.append(
@@ -111,6 +102,7 @@ def migration(situation: Situation) -> list[Gate]:
                 "paths",
                 say_plural("{count} old path", "{count} old paths", count=len(paths)),
                 say("no path of the `paths` table is left"),
+                _such_as(situation, paths),
                 value=float(len(paths)),
                 limit=0.0,
             )
@@ -118,6 +110,16 @@ def migration(situation: Situation) -> list[Gate]:
     else:
         gates.append(judge.unjudged("paths", say("torchferry.toml has no `paths` table")))
     return gates
+
+
+def _such_as(situation: Situation, findings: list[dict[str, Any]]) -> Message:
+    """Return the first places of findings, and the command that lists all."""
+    style = situation.file.migration.style
+    command = f"torchferry scan . -t {situation.target}"
+    if style != "native":
+        command = f"torchferry migrate . -t {situation.target} --style {style} --check"
+    places = [f"{finding['path']}:{finding['line']} {finding['code']}" for finding in findings[:_MOST_NAMED]]
+    return say("such as {places}; `{command}` lists them", places=", ".join(places), command=command)
 
 
 def _scanned(situation: Situation) -> dict[str, Any]:
@@ -128,12 +130,12 @@ def _scanned(situation: Situation) -> dict[str, Any]:
     return _own(situation, "migrate", ".", "-t", str(situation.target), "--style", style, "--check", *left_out)
 
 
-def _changed(situation: Situation, journals: list[Journal]) -> tuple[list[str] | None, Any]:
+def _changed(situation: Situation, journals: list[Journal]) -> tuple[list[str] | None, Message]:
     """Return the files that the migration changed and how that is known, or why it is not."""
     root = situation.file.root
     paths = sorted({change.path for journal in journals for change in journal.changes})
     if paths:
-        return paths, say("by the journal of the migration")
+        return paths, say("{files}, by the journal of the migration", files=_counted(paths))
     commit = situation.file.source.get("commit", "")
     shown = (
         git(
@@ -152,10 +154,13 @@ def _changed(situation: Situation, journals: list[Journal]) -> tuple[list[str] |
         else None
     )
     if shown is not None:
-        return [path for path in shown.split("\0") if path], say(
-            "since the source's commit {commit}", commit=commit[:12]
-        )
-    return None, say("there is no journal of a migration, and the source's commit is not in this repository")
+        paths = [path for path in shown.split("\0") if path]
+        return paths, say("{files} since the source's commit {commit}", files=_counted(paths), commit=commit[:12])
+    return None, say("there is no migration journal, and [source] has no `commit` that this repository knows")
+
+
+def _counted(paths: list[str]) -> Message:
+    return say_plural("{count} file changed", "{count} files changed", count=len(paths))
 
 
 def _is_hexadecimal(text: str) -> bool:
@@ -175,8 +180,8 @@ def syntax(situation: Situation) -> list[Gate]:
         count=len(paths),
         version=".".join(map(str, sys.version_info[:2])),
     )
-    reason = say("not these: {names}", names=", ".join(broken[:_MOST_NAMED]))
-    return [judge.held(not broken, "", measured, say("all do"), reason, float(len(broken)), 0.0)]
+    reason = say("these do not compile: {names}", names=", ".join(broken[:_MOST_NAMED]))
+    return [judge.held(not broken, "", measured, say("all compile"), reason, float(len(broken)), 0.0)]
 
 
 def python_files(situation: Situation) -> list[str]:

@@ -33,11 +33,17 @@ def headline(situation: Situation, gates: Sequence[Gate], partial: bool) -> Mess
         return say("NOT ACCEPTED for {target}: {red} red, {green} green, {unjudged} not judged", **values)
     if outcome == "incomplete" and situation.rehearsal is not None and situation.rehearsal.faults:
         return say(
-            "NO GATE SEES THE FAULT that was ordered for {target}: none red, {green} green, {unjudged} not judged",
+            "NO GATE FOUND THE INJECTED FAULT on {target}: none red, {green} green, {unjudged} not judged",
+            **values,
+        )
+    if outcome == "incomplete" and not partial:
+        return say(
+            "NOT FULLY JUDGED for {target}: none red, {green} green, {unjudged} not judged; acceptance "
+            "needs a run that ends well, and a green number or output",
             **values,
         )
     if outcome == "incomplete":
-        return say("NOT JUDGED AS A WHOLE for {target}: none red, {green} green, {unjudged} not judged", **values)
+        return say("JUDGED ONLY IN PART for {target}: none red, {green} green, {unjudged} not judged", **values)
     if situation.rehearsal is not None:
         return say(
             "ACCEPTED ON THE REHEARSAL of {target}: none red, {green} green, {unjudged} not judged; the card is still "

@@ -168,7 +168,9 @@ def run(
         signalled = False
         try:
             if not where.is_dir() or not where.resolve().is_relative_to(root.resolve()):
-                raise UsageError(say("the folder `{folder}` is not there", folder=command.folder))
+                raise UsageError(
+                    say("`folder` of the command is no folder inside the project: `{folder}`", folder=command.folder)
+                )
             limit = command.seconds if seconds is None else seconds
             end = run_logged(list(command.words), environment, where, limit, heard)
             code, signalled = end.code, end.signalled

@@ -128,7 +128,7 @@ class Situation:
         log = run.where / name
         baseline = self.file.baseline.log
         if baseline and not self.reproducing and _is_same(log, self.file.root / baseline):
-            raise UsageError(say("{path} is the log of the baseline, and not one of the run", path=name))
+            raise UsageError(say("{path} is the baseline's log; name a log that the run writes", path=name))
         size, digest = self._earlier.get(name, (0, ""))
         if not size or not is_fresh(log, run) or _begun(log, size) != (size, digest):
             return log
@@ -187,12 +187,15 @@ def needed_run(situation: Situation) -> AcceptanceRun:
     """
     run = situation.main()
     if run is None:
-        raise UnjudgedError(
-            say("the accept file states no command [runs.{name}]", name=situation.kind)
-            if situation.rehearsal is None
-            else say("the accept file states no command [runs.rehearsal] or [runs.target]")
-        )
+        raise UnjudgedError(no_command(situation))
     return run
+
+
+def no_command(situation: Situation) -> Message:
+    """Return that the file has no command for the run that is judged."""
+    if situation.kind == REHEARSAL:
+        return say("the accept file has no command in [runs.rehearsal] or [runs.target]")
+    return say("the accept file has no command in [runs.{name}]", name=situation.kind)
 
 
 def is_fresh(path: Path, run: AcceptanceRun) -> bool:

@@ -18,7 +18,7 @@ from torchferry.acceptance.gates import Gate, GateMaker
 from torchferry.acceptance.judging import end_of, memory_growth, unsteady
 from torchferry.acceptance.project import python_files
 from torchferry.acceptance.runs import AcceptanceRun
-from torchferry.acceptance.situation import Situation
+from torchferry.acceptance.situation import Situation, no_command
 from torchferry.acceptance.trends import GROWS
 from torchferry.core import env
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
@@ -60,16 +60,16 @@ def soak(situation: Situation) -> list[Gate]:
         KeyboardInterrupt: it was interrupted; what was passed is kept.
     """
     judge = GateMaker("stability", "soak")
-    wanted = say("{time} without an error, a restart, a NaN or growth", time=_shown(situation.soak_seconds))
+    wanted = say("{time} without an error, a restart, a NaN or memory growth", time=_shown(situation.soak_seconds))
     if not situation.soak_seconds:
-        return [judge.unjudged("soak", say("no --soak was asked for"))]
+        return [judge.unjudged("soak", say("--soak was not given"))]
     command = situation.command
     if command is None:
-        return [judge.unjudged("soak", say("the accept file states no command"), wanted=wanted)]
+        return [judge.unjudged("soak", no_command(situation), wanted=wanted)]
     state = situation.soak_state
     passes = _read(state)
     if passes:
-        situation.tell(say("the soak goes on after {time}", time=_shown(_total(passes))))
+        situation.tell(say("resuming the soak after {time}", time=_shown(_total(passes))))
     while _total(passes) < situation.soak_seconds:
         left = max(1.0, situation.soak_seconds - _total(passes))
         limit = min(command.seconds, _longest(situation, passes))
@@ -82,7 +82,7 @@ def soak(situation: Situation) -> list[Gate]:
         if entry["problem"]:
             break
         if run.seconds < 0.05:  # a command that does nothing would be started for hours
-            entry["problem"] = say("the command ended at once").render("en")
+            entry["problem"] = say("the command ended within 0.05 s: repeating it shows nothing").render("en")
             break
     problem = next((entry["problem"] for entry in passes if entry["problem"]), "")
     measured = say(
@@ -100,12 +100,14 @@ def _entry(run: AcceptanceRun, left: float, limit: float, situation: Situation) 
     if not run.ended_well and not by_clock and not run.signalled:
         problem = end_of(run)
         if run.code is None and run.problem is None:
-            problem = say("a pass did not end in {time}", time=_shown(limit))
+            problem = say("a pass did not end within {time}", time=_shown(limit))
     problem = problem or unsteady(run)
     if problem is None:
         grown = memory_growth(situation, run)
         if grown is not None and grown.kind == GROWS:
-            problem = say("memory grows with every step: something keeps tensors")
+            problem = say(
+                "memory grows with the steps; look for what the program keeps, such as a list of losses without .item()"
+            )
     return {
         "started": run.started,
         "seconds": run.seconds,

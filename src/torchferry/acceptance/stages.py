@@ -76,4 +76,6 @@ def _of_a_part(gate: Gate) -> Gate:
     """Return a gate that is not green: what a run reached before it failed is not what the whole run reaches."""
     if gate.status is not GateStatus.GREEN:
         return gate
-    return replace(gate, status=GateStatus.NOT_JUDGED, reason=say("the run did not end well, so this is of a part"))
+    return replace(
+        gate, status=GateStatus.NOT_JUDGED, reason=say("the run did not end well, so this covers only a part of it")
+    )

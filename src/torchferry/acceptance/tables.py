@@ -25,19 +25,19 @@ _KEY = re.compile(r"\s*((?:\"[^\"]*\"|[\w.-]+)+)\s*=")
 class ValueKind(Enum):
     """What a value is, in the words of an error."""
 
-    TEXT = translatable("text")
-    NUMBER = translatable("number")
-    WHOLE = translatable("whole number")
-    TRUTH = translatable("truth: true or false")
-    DATE = translatable("date")
-    TEXTS = translatable("list of texts")
-    NAMED_TEXTS = translatable("table of texts")
-    COMMAND = translatable("command: a text without anything for a shell, or a list of its words")
-    DURATION = translatable('time: seconds, or a text such as "30 min" or "2h"')
-    SIZE = translatable('size: bytes, or a text such as "1 MiB"')
-    INSIDE = translatable("path inside the project: relative, without `..`")
-    PATTERN = translatable("regular expression with a group `value`")
-    PATTERNS = translatable("table of regular expressions")
+    TEXT = translatable("a string")
+    NUMBER = translatable("a number")
+    WHOLE = translatable("an integer of 0 or more")
+    TRUTH = translatable("true or false")
+    DATE = translatable("a date, such as 2026-01-31")
+    TEXTS = translatable("a list of strings")
+    NAMED_TEXTS = translatable("a table of strings")
+    COMMAND = translatable("a command: a string without shell syntax such as `|` or `>`, or a list of words")
+    DURATION = translatable('a time above 0: seconds, or a string such as "30 min" or "2h"')
+    SIZE = translatable('a size: bytes, or a string such as "1 MiB"')
+    INSIDE = translatable("a relative path inside the project, without `..`")
+    PATTERN = translatable("a regular expression with a group (?P<value>...)")
+    PATTERNS = translatable("a table of regular expressions")
 
 
 @dataclass(frozen=True)
@@ -112,20 +112,26 @@ class CheckedFile:
                 self._choice(key, value, kind)
             elif not _fits(value, kind):
                 raise self.error(
-                    key, say("`{key}` is {value}, not a {kind}", key=key, value=repr(value)[:80], kind=say(kind.value))
+                    key,
+                    say("`{key}` is {value}; it must be {kind}", key=key, value=repr(value)[:80], kind=say(kind.value)),
                 )
         for name in shape.needed:
             if name not in table:
-                raise self.error(at, say("`{key}` is missing in [{table}]", key=name, table=at or "the file"))
+                raise self.error(
+                    at,
+                    say("`{key}` is missing in [{table}]", key=name, table=at)
+                    if at
+                    else say("`{key}` is missing", key=name),
+                )
 
     def _inner(self, key: str, value: Any, shape: Shape) -> None:
         entries = value if shape.several else [value]
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self.error(
                 key,
-                say("`{key}` is a list of tables: [[{key}]]", key=key)
+                say("`{key}` must be a list of tables: write [[{key}]]", key=key)
                 if shape.several
-                else say("`{key}` is a table: [{key}]", key=key),
+                else say("`{key}` must be a table: write [{key}]", key=key),
             )
         for number, entry in enumerate(entries):
             self._table(f"{key}[{number}]" if shape.several else key, entry, shape)

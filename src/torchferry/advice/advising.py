@@ -71,7 +71,7 @@ def advise(
     if len(programs) > _MOST_PROGRAMS:
         remarks.append(
             say(
-                "only the first {most} of the files with training steps were looked at: name a file",
+                "only the first {most} of the files with training steps were examined: name a file to examine another",
                 most=_MOST_PROGRAMS,
             )
         )
@@ -131,7 +131,7 @@ def require_same_program(code: TrainingCode, measured: MeasuredRun) -> None:
                 program=printable(name),
                 root=code.project.root,
             ),
-            say("give the trace of this project, or take it all the same with --force"),
+            say("give a trace of this project, or use this one anyway with --force"),
         )
 
 
@@ -146,7 +146,7 @@ def _of_measured(measured: MeasuredRun | None, code: TrainingCode) -> Iterator[M
         return
     yield from notes(measured.run)
     if measured.is_rehearsed:
-        yield say("of the rehearsed trace only calls, dtypes and layouts are used, and no time")
+        yield say("the trace was rehearsed: only its calls, dtypes and layouts are used, and no times")
     if not measured.program and measured.module_classes:
         texts = [code.project.text(path) for path in sorted(code.project.paths)]
         unknown = sorted(
@@ -156,7 +156,8 @@ def _of_measured(measured: MeasuredRun | None, code: TrainingCode) -> Iterator[M
         )
         if unknown and len(unknown) == len(measured.module_classes):
             yield say(
-                "the trace begins with modules called {names}, and nothing here is called so: is it of this program?",
+                "the outermost modules of the trace are {names}, and this code has none of these names: is "
+                "it a trace of this program?",
                 names=", ".join(map(printable, unknown[:_MOST_CLASSES])),
             )
 

@@ -52,13 +52,13 @@ def bucket_size(asked: AdviceQuestion) -> Iterator[Advice]:
     calls = asked.program.calls_of(*_WRAPPERS)
     yield Advice(
         "bucket-size",
-        say("hide communication behind computing: try other buckets of gradients"),
+        say("overlap communication with computation: try other sizes of gradient buckets"),
         say(
             "the device only communicates in this time; larger buckets need fewer collectives, smaller ones begin "
             "earlier"
         ),
         tuple(place_of(call.file, call.node) for call in calls),
-        asked.figure(exposed, say("collectives beside which nothing is computed")),
+        asked.figure(exposed, say("collectives during which nothing is computed")),
         asked.effect("bucket_size"),
         (),
         say(

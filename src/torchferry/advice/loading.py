@@ -141,7 +141,7 @@ def loader_workers(asked: AdviceQuestion) -> Iterator[Advice]:
     elif waited_for:
         yield Advice(
             "slow-data",
-            say("make the data come faster"),
+            say("load the data faster"),
             say("the step waits for the next batch although worker processes may load it"),
             tuple(place_of(call.file, call.node) for call in loaders),
             figure,
@@ -248,19 +248,16 @@ def batch_size(asked: AdviceQuestion) -> Iterator[Advice]:
     yield Advice(
         "batch-size",
         say("try a larger batch"),
-        say(
-            "a larger batch gives the device more work for each start of an operator; the learning rate may have to "
-            "follow"
-        ),
+        say("a larger batch gives the device more work for each kernel launch; the learning rate may have to follow"),
         (),
         Figure(
             say(
-                "at most {peak} were taken, and the smallest card of the target that is known has {memory}",
+                "the run took at most {peak}, and the smallest known card of the target has {memory}",
                 peak=amount(peak),
                 memory=amount(least),
             )
         ),
         asked.effect("batch_size"),
         (),
-        say("double the batch while the time of a step grows by less than its size"),
+        say("double the batch as long as the time of a step less than doubles"),
     )

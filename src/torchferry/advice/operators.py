@@ -46,7 +46,9 @@ def attention(asked: AdviceQuestion) -> Iterator[Advice]:
         share = asked.timed.share(time)
         if share is None or share < WORTH:
             return
-        figure = asked.figure(time, say("softmax and batched products, as attention by its formula has them,"))
+        figure = asked.figure(
+            time, say("softmax and batched matrix products, as in attention without a fused operator,")
+        )
     places = [place for file, _ in asked.program.files for place in _plain_attention(file)]
     if not places or not asked.program.steps:
         return
@@ -178,10 +180,10 @@ def without_flash(asked: AdviceQuestion) -> Iterator[Advice]:
     use = (fact.use if fact is not None else "") or (attention_fact.use if attention_fact is not None else "")
     yield Advice(
         "without-flash-attention",
-        say("replace the attention kernels of CUDA by the target's, not by the plain formula"),
+        say("replace the attention kernels of CUDA by those of the target, not by matrix products and softmax"),
         say(
-            "these packages do not come along; attention by its formula is slower and takes memory with the square "
-            "of the length"
+            "these packages do not run on the target; attention without a fused operator is slower, and "
+            "its memory grows with the square of the length"
         ),
         tuple(places),
         None,
@@ -241,7 +243,7 @@ def fused_optimizer(asked: AdviceQuestion) -> Iterator[Advice]:
             refused.update(name for name in call.keywords if fact.arguments and name not in fact.arguments)
     if not used:
         return
-    reason = say("it updates all parameters with few starts of kernels")
+    reason = say("it updates all parameters with few kernel launches")
     if used[0].note.en:
         reason = say("{reason}; {note}", reason=reason, note=used[0].note)
     todo = say("import {module}", module=used[0].use.partition(".")[0])
@@ -250,7 +252,9 @@ def fused_optimizer(asked: AdviceQuestion) -> Iterator[Advice]:
             "{first}; leave out {arguments}, which it does not take", first=todo, arguments=", ".join(sorted(refused))
         )
     if any(call.is_open for call in calls):
-        todo = say("{first}; what is unpacked into the call may hold more than it takes", first=todo)
+        todo = say(
+            "{first}; check the arguments that are unpacked into the call: it may not take all of them", first=todo
+        )
     yield Advice(
         "fused-optimizer",
         say("use the vendor's fused optimizer: {names}", names=", ".join(fact.use for fact in used)),
@@ -344,7 +348,7 @@ def compile_backend(asked: AdviceQuestion) -> Iterator[Advice]:
     elif figure is not None and not calls and not asked.program.says({"compile"}):
         yield Advice(
             "compile",
-            say('start fewer and larger kernels: torch.compile with backend="{name}"', name=fact.use),
+            say('launch fewer and larger kernels: torch.compile with backend="{name}"', name=fact.use),
             say("the device is done before the host gives it the next operator"),
             (),
             figure,
@@ -375,7 +379,7 @@ def cpu_fallback(asked: AdviceQuestion) -> Iterator[Advice]:
     for name, calls in summary.fallbacks:
         time = asked.measured.total_of(name)
         count = say(
-            "{name} went to the CPU: {count} a step",
+            "{name} ran on the CPU; calls a step: {count}",
             name=printable(name),
             count=f"{calls / asked.measured.steps:g}",
         )
@@ -445,7 +449,7 @@ def slow_operator(asked: AdviceQuestion) -> Iterator[Advice]:
         return
     yield Advice(
         "slow-operator",
-        say("look at {name}", name=printable(row.name)),
+        say("examine {name}", name=printable(row.name)),
         say("an operator that is neither a product nor a convolution should not take so much of a step"),
         tuple(_callers(asked.program, row.name)),
         asked.figure(time, say("calls of {name}", name=printable(row.name))),

@@ -110,7 +110,7 @@ def mixed_dtype(asked: AdviceQuestion) -> Iterator[Advice]:
         yield Advice(
             "mixed-dtype",
             say("name {dtype} in autocast", dtype=fact.use),
-            say("the card computes the dtype that is named by way of another one; {note}", note=fact.note),
+            say("the card computes the named dtype by converting it to another one; {note}", note=fact.note),
             tuple(places),
             None,
             asked.effect("mixed_precision"),
@@ -139,7 +139,7 @@ def float32_switch(asked: AdviceQuestion) -> Iterator[Advice]:
         figure,
         asked.effect("float32_switch"),
         edits,
-        say("compare the training curve, for mantissas lose bits; beside mixed precision it is of little use"),
+        say("compare the training curve, because mantissas lose bits; with mixed precision the setting brings little"),
     )
 
 
@@ -229,15 +229,12 @@ def layout_lost(asked: AdviceQuestion) -> Iterator[Advice]:
     yield Advice(
         "layout-lost",
         say("keep channels_last through the whole model"),
-        say(
-            "an operation on the way returns its result in another order, and each convolution behind it starts from "
-            "that"
-        ),
+        say("an operation returns its result in another order, and the convolutions after it compute in that order"),
         tuple(dict.fromkeys(places)),
         Figure(
             say(
-                "of the convolutions of a step, {kept} have inputs in channels_last and {lost} have not, first in "
-                "{module}",
+                "convolutions of a step with inputs in channels_last: {kept}; without: {lost}, the first of "
+                "them in {module}",
                 kept=f"{lost.kept:g}",
                 lost=f"{lost.lost:g}",
                 module=printable(lost.module) or "?",

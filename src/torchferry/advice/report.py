@@ -71,7 +71,7 @@ def _advice_lines(number: int, advice: Advice, lang: str) -> Iterator[str]:
 
 def more(count: int) -> Message:
     """Return how many more there are."""
-    return say("... and {count} more; -f json has all", count=count)
+    return say("... and {count} more; -f json lists all", count=count)
 
 
 def evidence(advice: Advice) -> Message:

@@ -42,8 +42,8 @@ def host_waits(asked: AdviceQuestion) -> Iterator[Advice]:
                 return  # nothing is lost while the host waits
             figure = Figure(
                 say(
-                    "numbers read from tensors, or waits for the device: {count} a step; outside of operators pass "
-                    "{time} ms of a step of {step} ms ({share} %)",
+                    "numbers read from tensors, or waits for the device: {count} a step; time outside of "
+                    "operators: {time} ms of a step of {step} ms ({share} %)",
                     count=f"{calls:g}",
                     time=f"{idle / 1e6:.1f}",
                     step=f"{asked.timed.step / 1e6:.1f}",
@@ -182,15 +182,13 @@ def polling(asked: AdviceQuestion) -> Iterator[Advice]:
     if places:
         yield Advice(
             "polling",
-            say("do not ask the driver in every step"),
-            say(
-                "a question to the management tool or the driver takes many milliseconds, and starts a process or waits"
-            ),
+            say("do not query the driver in every step"),
+            say("a query to the management tool or the driver takes many milliseconds, and starts a process or waits"),
             tuple(dict.fromkeys(places)),
             None,
             asked.effect("polling"),
             (),
-            say("watch the card from another process, or ask once an epoch"),
+            say("watch the card from another process, or query it once an epoch"),
         )
 
 

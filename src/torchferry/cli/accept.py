@@ -33,16 +33,26 @@ _COLOURS = {"green": ("green",), "red": ("red", "bold"), "not-judged": ("yellow"
 @click.option("--rehearse", is_flag=True, help="Judge on the simulated card; speed is then not judged.")
 @click.option("--card", default="", metavar="NAME", help="With --rehearse: model of the card.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="With --rehearse: number of devices.")
-@click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="With --rehearse: as of `torchferry rehearse`.")
+@click.option(
+    "--plugin",
+    default=UNSAID,
+    metavar="PLUGIN",
+    help="With --rehearse: the plugin, as in `torchferry rehearse --plugin`.",
+)
 @click.option(
     "--fault",
     multiple=True,
     metavar="SETTINGS",
-    help="With --rehearse: inject a fault, as of `torchferry rehearse`, to see which gate turns red; "
-    "nothing is accepted.",
+    help="With --rehearse: inject a fault, as in `torchferry rehearse --fault`, to see which gate "
+    "turns red; nothing is accepted.",
 )
 @click.option("--only", multiple=True, metavar="STAGE", help="Judge only this stage; can be repeated.")
-@click.option("--soak", default="", metavar="TIME", help="Also run for so long, such as 2h; interrupted, it resumes.")
+@click.option(
+    "--soak",
+    default="",
+    metavar="TIME",
+    help="Also repeat the command for this time, such as 2h; an interrupted soak resumes.",
+)
 @click.option(
     "--file",
     "file",
@@ -60,7 +70,9 @@ _COLOURS = {"green": ("green",), "red": ("red", "bold"), "not-judged": ("yellow"
     show_default=True,
     help="Folder for the evidence; it must not exist, or be evidence of an earlier run.",
 )
-@click.option("--baseline", is_flag=True, help="Run the baseline's command here: do its metrics come again?")
+@click.option(
+    "--baseline", is_flag=True, help="Run the baseline's command here, to see whether its metrics are reproduced."
+)
 @click.option("--show", is_flag=True, help="Print the commands that would run, and run nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.pass_context
@@ -83,7 +95,7 @@ def command(
     """Judge a migrated project by torchferry.accept.toml, and keep the evidence.
 
     The stages are: environment, migration, syntax, loads, runs, numbers, outputs, memory, speed, stability, errors,
-    logs, documents. What cannot be judged is said with the reason, and is never green. Ends with 1 when a gate is red.
+    logs, documents. A gate that cannot be judged says why, and is never green. Ends with 1 when a gate is red.
     The commands of the file are run; --show prints them and runs nothing.
 
     \b
@@ -108,7 +120,7 @@ def command(
     if baseline and (rehearse or soak or set(only) - set(_OF_BASELINE)):
         raise UsageError(
             say(
-                "--baseline runs the baseline's command on this machine; it judges {stages}",
+                "--baseline cannot be used with --rehearse or --soak, and --only can choose only {stages} for it",
                 stages=", ".join(_OF_BASELINE),
             )
         )
@@ -149,7 +161,7 @@ def _target(
 ) -> tuple[Target, Rehearsal | None]:
     if not rehearse:
         if card or devices is not None or plugin != UNSAID or faults:
-            raise UsageError(say("--card, --devices, --plugin and --fault belong to --rehearse"))
+            raise UsageError(say("--card, --devices, --plugin and --fault need --rehearse"))
         return wanted, None
     rehearsal = prepare(str(wanted), card, devices or 0, None, faults, plugin)
     return rehearsal.resolved(), rehearsal
@@ -161,7 +173,7 @@ def _seconds(text: str) -> float:
     try:
         return duration(text)
     except ValueError:
-        raise UsageError(say("`{text}` is not a time", text=text), say("write 90 s, 30 min or 2h")) from None
+        raise UsageError(say("--soak: `{text}` is not a time", text=text), say("write 90 s, 30 min or 2h")) from None
 
 
 def _commands(situation: Situation, chosen: tuple[str, ...]) -> list[Message]:

@@ -53,7 +53,7 @@ def command(
     bounds = [(AT_LEAST, at_least), (AT_MOST, at_most), (ABOUT, about)]
     stated = [(direction, text) for direction, text in bounds if text is not None]
     if len(stated) != 1:
-        raise UsageError(say("name one of --at-least, --at-most and --about"))
+        raise UsageError(say("give exactly one of --at-least, --at-most and --about"))
     if about is not None and not tolerance:
         raise UsageError(say("--about needs --tolerance"))
     ((direction, text),) = stated

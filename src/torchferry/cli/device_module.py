@@ -157,8 +157,8 @@ def placement_remarks(placement: Placement) -> Iterator[Message]:
     """Yield what there is to know about programs that cannot find the file as they are started."""
     for path in placement.unreachable:
         yield say(
-            "`{path}` is started as a program, and it or its package is imported from another folder; start it as a "
-            "module (`python -m`), or put that folder on Python's path, since it imports `{module}`.",
+            "`{path}` imports `{module}`, starts as a program, and it or its package is imported from "
+            "another folder: start it with `python -m`, or put that folder on Python's path.",
             path=path,
             module=placement.of_file[path].module,
         )

@@ -30,7 +30,7 @@ _TRACE = click.Path(exists=True, path_type=Path)
 @click.option(
     "--target-run", multiple=True, type=_TRACE, help="Another run of the target, for an interval; repeatable."
 )
-@click.option("--force", is_flag=True, help="Compare also what is not comparable; the report says why it is not.")
+@click.option("--force", is_flag=True, help="Compare even what is not comparable; the report says why it is not.")
 @top_option
 @format_option
 @file_option
@@ -49,7 +49,7 @@ def command(
     """Say where a step of TARGET takes longer than one of BASE: by part of the step, by operator, by module.
 
     BASE and TARGET are traces of any two devices, or folders with a trace for each rank. Refuses, with 2, what is not
-    comparable: other shapes, dtypes, calls or ranks, or a trace that is not whole.
+    comparable: other shapes, dtypes, calls or ranks, or an incomplete trace.
 
     \b
     torchferry profile compare cuda.pt.trace.json npu_folder
@@ -63,7 +63,7 @@ def command(
     if comparison.obstacles and not force:
         for obstacle in comparison.obstacles:
             print_notice(say("not comparable: {reason}", reason=obstacle).render(lang))
-        print_notice(say("run both with the same work, or compare all the same with --force").render(lang))
+        print_notice(say("run both with the same work, or compare anyway with --force").render(lang))
         sys.exit(exitcodes.ERROR)
     text: str | Iterable[str]
     if output_format == "json":

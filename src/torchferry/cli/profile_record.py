@@ -23,8 +23,15 @@ _COUNT = click.IntRange(0)
 @click.command("record", cls=ProgramCommand)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Card of the target to simulate.")
-@click.option("--plugin", default=UNSAID, metavar="PLUGIN", help="Path of the vendor's wheel, as for `rehearse`.")
-@click.option("--skip-first", type=click.IntRange(1), default=1, show_default=True, help="Steps to leave out at first.")
+@click.option(
+    "--plugin",
+    default=UNSAID,
+    metavar="PLUGIN",
+    help="With a target: the plugin, as in `torchferry rehearse --plugin`.",
+)
+@click.option(
+    "--skip-first", type=click.IntRange(1), default=1, show_default=True, help="Steps to leave out at the start."
+)
 @click.option("--wait", type=_COUNT, default=1, show_default=True, help="Steps to leave out in each round.")
 @click.option("--warmup", type=_COUNT, default=1, show_default=True, help="Steps to warm the profiler up with.")
 @click.option("--active", type=click.IntRange(1), default=2, show_default=True, help="Steps to record in each round.")
@@ -85,5 +92,5 @@ def command(
     for trace in recording.traces:
         print_text(str(trace))
     if recording.traces:
-        print_notice(say("torchferry: `torchferry profile show {folder}` shows them", folder=out).render(lang))
+        print_notice(say("torchferry: `torchferry profile show {folder}` shows these traces", folder=out).render(lang))
     sys.exit(recording.code or (exitcodes.CLEAN if recording.traces else exitcodes.ERROR))

@@ -19,7 +19,7 @@ from torchferry.profiling.summary import BY
 
 @click.command("show")
 @click.argument("trace", type=click.Path(exists=True, path_type=Path))
-@click.option("--by", type=click.Choice(BY), default="operator", show_default=True, help="By what the time is summed.")
+@click.option("--by", type=click.Choice(BY), default="operator", show_default=True, help="What the time is summed by.")
 @top_option
 @click.option(
     "--flame",

@@ -44,11 +44,19 @@ from torchferry.rehearsal.summary import document, lines, opening
     "--plugin",
     default=UNSAID,
     metavar="PLUGIN",
-    help="The vendor's own on a simulated driver: installed, or the path of a wheel; or simulated. Default: installed, "
-    "where it is and the machine has no card.",
+    help="`installed` or the path of a wheel: the vendor's own plugin on a simulated driver; or "
+    "`simulated`. Default: installed, where it is installed and the machine has no card.",
 )
-@click.option("--beside-card", is_flag=True, help="With --plugin: also where this machine has a card, which it hides.")
-@click.option("--strict", is_flag=True, help="Exit with 1 if something would fail on the card.")
+@click.option(
+    "--beside-card",
+    is_flag=True,
+    help="With --plugin: rehearse even where this machine has a card; the card is hidden from the program.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 if something would fail on the card, or most of the work ran on the CPU.",
+)
 @click.option(
     "--summary-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -89,7 +97,9 @@ def command(
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:
         if name in os.environ:
-            unread = say("{name} is set, and nothing is known to read it; --fallback names operators", name=name)
+            unread = say(
+                "{name} is set, but nothing is known to read it; use --fallback to run operators on the CPU", name=name
+            )
             print_notice(f"torchferry: {unread.render(lang)}")
     hint = not_taken(rehearsal.resolved().backend, plugin, wanted.partition("@")[2])
     if hint is not None:

@@ -37,13 +37,13 @@ from torchferry.shim.launcher import run
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     callback=writable,
-    help="Write the lines below this folder that were redirected, as JSON for `migrate --seen`.",
+    help="Write which lines of the files below the current folder were redirected, as JSON for `migrate --seen`.",
 )
 @click.option(
     "--vendor-log",
     type=click.Choice(LEVELS),
     default=None,
-    help="Set the variables that make torch and the vendor's software say more; those that you set stay.",
+    help="Set the variables that make torch and the vendor's software log more; variables that you have set stay.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(target: str, report: Path | None, vendor_log: str | None, command: tuple[str, ...]) -> None:

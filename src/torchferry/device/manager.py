@@ -93,7 +93,7 @@ class DeviceManager:
         choice = choose(str(preferred_device or ""), order, fallback or "")
         if index is not None and choice.asked_index is not None and index != choice.asked_index:
             raise DeviceError(
-                say("index {index} and `{device}` are not the same", index=index, device=preferred_device)
+                say("index {index} contradicts `{device}`: give only one of them", index=index, device=preferred_device)
             )
         self._candidates = choice.candidates
         self._reason = choice.reason

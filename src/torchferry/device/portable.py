@@ -116,7 +116,7 @@ def load_location(index: int | str | None = None) -> str:
     try:
         restore(make(0), wanted)
     except RuntimeError:
-        warn(say("torch cannot load to {device}: what is loaded stays on the CPU until it is moved", device=wanted))
+        warn(say("torch cannot load to {device}: loaded tensors stay on the CPU until they are moved", device=wanted))
         return "cpu"
     return wanted
 

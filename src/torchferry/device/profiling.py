@@ -41,7 +41,7 @@ class Timing:
             RuntimeError: the block has not ended.
         """
         if self._seconds is None:
-            raise RuntimeError(say("the block has not ended").render())
+            raise RuntimeError(say("the timing block has not ended: read `seconds` after the `with` block").render())
         return self._seconds
 
     def __enter__(self) -> Timing:
@@ -145,5 +145,5 @@ def has_streams(place: DescribedDevice) -> bool:
     return find(place.facts, "Stream") is not None
 
 
-_IN_ORDER = say("its work runs in order; omit the stream, or check has_streams first")
+_IN_ORDER = say("the device runs its work in order; omit the stream, or check has_streams first")
 _MEASURED = say("measure with timing()")

@@ -39,7 +39,7 @@ def _causes(comparison: TraceComparison) -> Iterator[Message]:
     for name, calls in target.fallbacks:
         if name not in before:
             yield say(
-                "{name} goes to the CPU in the target alone: {count} a step",
+                "{name} runs on the CPU only in the target; calls a step: {count}",
                 name=printable(name),
                 count=_of_step(target, calls),
             )

@@ -275,7 +275,9 @@ def _obstacles(base: ProfiledRun, target: ProfiledRun) -> list[Message]:
             obstacles.append(say("{path} was rehearsed: its times are those of a CPU, not of the card", path=run.path))
     if base.first.marked != target.first.marked:
         unmarked = target if base.first.marked else base
-        obstacles.append(say("{path} marks no steps, and the other trace does", path=unmarked.path))
+        obstacles.append(
+            say("{path} marks no steps, and the other trace does; profiler.step() marks them", path=unmarked.path)
+        )
     sizes = [max(rank.trace.world_size for rank in run.ranks) or len(run.ranks) for run in (base, target)]
     if sizes[0] != sizes[1]:
         obstacles.append(say("the base ran on {base} ranks, the target on {target}", base=sizes[0], target=sizes[1]))

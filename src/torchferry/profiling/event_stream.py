@@ -85,7 +85,7 @@ class EventStream:
         if first.startswith(_GZIP):
             return _Unzipped(raw)
         if first.startswith(_OTHERS):
-            raise self._not_a_trace(say("it is compressed in a way that is not read; unpack it, or use gzip"))
+            raise self._not_a_trace(say("its compression is not supported; unpack it, or use gzip"))
         return raw
 
     def _events(self) -> Iterator[dict[str, Any]]:
@@ -116,7 +116,7 @@ class EventStream:
                 self._cut_off()
                 break
             if not isinstance(key, str) or colon != ":":
-                self._broken(say("it is no JSON at character {number}", number=self._before + self._at))
+                self._broken(say("it is not valid JSON at character {number}", number=self._before + self._at))
                 break
             if key == "traceEvents" and self._next_character() == "[":
                 listed = True
@@ -147,7 +147,7 @@ class EventStream:
                 if self._faulty():
                     return
             except RecursionError:
-                self._broken(say("it is no JSON at character {number}", number=self._before + self._at))
+                self._broken(say("it is not valid JSON at character {number}", number=self._before + self._at))
                 return
             if isinstance(event, dict):
                 yield event
@@ -167,10 +167,10 @@ class EventStream:
                     self._cut_off()
                     return None
                 if self._ended or len(self._text) - self._at > _LARGEST:
-                    self._broken(say("it is no JSON: {error}", error=error))
+                    self._broken(say("it is not valid JSON: {error}", error=error))
                     return None
             except RecursionError:
-                self._broken(say("it is no JSON at character {number}", number=self._before + self._at))
+                self._broken(say("it is not valid JSON at character {number}", number=self._before + self._at))
                 return None
             self._more()
 
@@ -219,7 +219,7 @@ class EventStream:
         if self.is_cut:
             return self.cut_before_all()
         return TorchferryError(
-            say("{path} is no trace: {problem}", path=self.path, problem=problem),
+            say("{path} is not a trace: {problem}", path=self.path, problem=problem),
             say("give the JSON file that the profiler wrote, such as *.pt.trace.json, or its folder"),
         )
 
@@ -230,8 +230,8 @@ class EventStream:
                 "{path} is cut off before anything that can be measured: {problem}", path=self.path, problem=self.fault
             ),
             say(
-                "copy the file again, or record it again: let the program end by itself, since the profiler writes the "
-                "file after the last step, and look whether the disk is full"
+                "copy the file again, or record it again: let the program end by itself, because the "
+                "profiler writes the file after the last step, and check that the disk is not full"
             ),
         )
 

@@ -67,8 +67,8 @@ def read_kernels(path: Path, table: KernelColumns, progress: Callable[[int], Non
     ]
     trace.notes.append(
         say(
-            "a table of kernels knows nothing of the host: no operators, modules or waits, "
-            "and a step is what the device did"
+            "a table of kernels has no data of the host: no operators, modules or waits; a step has only "
+            "what the device did"
         )
     )
     return trace
@@ -92,7 +92,8 @@ def _rows(
                             "{path} lacks the columns {names}",
                             path=path,
                             names=", ".join(missing),
-                        )
+                        ),
+                        say("give the table as the profiler wrote it, or the trace"),
                     )
                 for cells in reader:
                     trace.size = raw.tell()
@@ -102,14 +103,14 @@ def _rows(
                     if len(cells) != len(heads):
                         trace.faults.append(
                             say(
-                                "the table is not whole: line {line} has too few or too many cells",
+                                "the table is incomplete: line {line} has too few or too many cells",
                                 line=reader.line_num,
                             )
                         )
                         return
                     yield dict(zip(heads, cells, strict=True))
             except csv.Error as error:
-                trace.faults.append(say("the table is not whole: {error}", error=error))
+                trace.faults.append(say("the table is incomplete: {error}", error=error))
     except OSError as error:
         raise TorchferryError(say("cannot read {path}: {error}", path=path, error=error.strerror or error)) from None
 
@@ -138,15 +139,15 @@ def _difference(trace: RankTrace, table: RankTrace, name: str) -> list[Message]:
     sides = [_by_name(each) for each in (trace, table)]
     both = sides[0].keys() & sides[1].keys()
     if not both:
-        return [say("{path} beside it names none of the trace's kernels", path=name)]
+        return [say("{path} beside the trace names none of its kernels", path=name)]
     counts = [sum(side[kernel][0] for kernel in both) for side in sides]
     times = [sum(side[kernel][1] for kernel in both) for side in sides]
     if counts[0] == counts[1] and abs(times[0] - times[1]) <= _AGREES * max(times):
         return []
     return [
         say(
-            "of the kernels that both name, {path} beside it has {there} with {theirs} ms, "
-            "the trace {here} with {ours} ms",
+            "kernels that both name: {path} beside the trace has {there} with {theirs} ms, the trace has "
+            "{here} with {ours} ms",
             path=name,
             there=counts[1],
             theirs=f"{times[1] / 1e6:.3f}",

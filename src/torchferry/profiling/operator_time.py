@@ -52,7 +52,10 @@ def with_times(asked: Requested, run: ProfiledRun, *, force: bool = False) -> Re
     operators = {name for name in calls if "::" in name and not name.startswith(("autograd::", "torch::autograd::"))}
     if not operators:
         raise TorchferryError(
-            say("{path} has no operators of torch in its steps, so none of the request's can be found", path=run.path),
+            say(
+                "{path} has no operators of torch in its steps, so none of the request's operators can be found",
+                path=run.path,
+            ),
             say("record the program with `torchferry profile -- COMMAND`, which records them"),
         )
     items = tuple(item._replace(time=_time(item.need, summary, calls)) for item in asked.items)
@@ -79,21 +82,24 @@ def _same_program(command: str, run: ProfiledRun, force: bool) -> Message:
     """
     program = run.first.trace.settings.get("program", "")
     if not program.endswith(".py") or program in _NOT_A_PROGRAM:
-        return say("whether it is of the same program was not judged: it does not name one")
+        return say("whether the trace is of the same program was not judged: it names no program")
     if re.search(rf"(?:^|[\s/\\]){re.escape(program)}(?=[\s:]|$)", command):
-        return say("it is of {program}, as the request is", program=printable(program))
+        return say("the trace is of {program}, as the request is", program=printable(program))
     if _PROGRAM.search(command) is None:
         return say(
-            "it is of {program}; whether the request is of the same was not judged: its run names no program",
+            "the trace is of {program}; whether the request is of the same program was not judged: its "
+            "run names no program",
             program=printable(program),
         )
     if not force:
         raise TorchferryError(
             say("the trace is of {program}, and the request is of `{command}`",
                 program=printable(program), command=printable(command)),
-            say("give a trace of that program, or take this one all the same with --force"),
+            say("give a trace of that program, or use this one anyway with --force"),
         )  # fmt: skip
-    return say("IT IS OF ANOTHER PROGRAM, {program}, and was taken with --force", program=printable(program))
+    return say(
+        "THE TRACE IS OF ANOTHER PROGRAM, {program}, and was used because of --force", program=printable(program)
+    )
 
 
 def _time(need: OperatorNeed, summary: Summary, calls: dict[str, list[int]]) -> OperatorTime | None:

@@ -151,7 +151,7 @@ def read(path: Path) -> RankTrace:
     if trace.rank < 0:
         trace.rank = _rank_of_path(path)
     if stream.fault is not None:
-        trace.faults.insert(0, say("the trace is not whole: {problem}", problem=stream.fault))
+        trace.faults.insert(0, say("the trace is incomplete: {problem}", problem=stream.fault))
     if not trace.calls and not trace.work:
         if stream.is_cut:
             raise stream.cut_before_all()

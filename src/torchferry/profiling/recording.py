@@ -110,7 +110,10 @@ def record(
         most = max(most, result["steps"])
         if result["problem"]:
             notes.append(say("rank {rank}: the profiler failed: {error}", rank=result["rank"], error=result["problem"]))
-    notes += [say("{process} was lost, and its trace with it", process=process) for process in outcome.broken]
+    notes += [
+        say("{process} ended without writing its trace, for example because it was killed", process=process)
+        for process in outcome.broken
+    ]
     if traces:  # they are no part of a project: neither git, scan nor handover takes them for one
         try:
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -144,8 +147,8 @@ def _prepare(folder: Path) -> None:
 def _nothing(steps: int, options: RecordingOptions) -> Message:
     if steps == 0:
         return say(
-            "NOTHING WAS RECORDED: no optimizer stepped, and no model ran without gradients. A step ends with "
-            "optimizer.step(), or in a program without an optimizer with each call of a model under torch.no_grad()"
+            "NOTHING WAS RECORDED: no step ended. A step ends with optimizer.step(), or, in a program "
+            "without an optimizer, with each call of a model under torch.no_grad()"
         )
     return say(
         "NOTHING WAS RECORDED: {ended}, and {needed} are needed; let the program run longer, or give --wait 0 "

@@ -120,7 +120,7 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
     """Yield what a reader must know before the figures."""
     for summary in run.ranks:
         for fault in summary.trace.faults:
-            yield say("NOT WHOLE: {path}: {fault}", path=summary.trace.path, fault=fault)
+            yield say("INCOMPLETE: {path}: {fault}", path=summary.trace.path, fault=fault)
     summary = run.first
     trace = summary.trace
     yield from trace.notes
@@ -136,8 +136,8 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
         yield say("the trace marks no steps: the times are those of the whole trace; profiler.step() marks them")
     if trace.settings.get("rehearsal"):
         yield say(
-            "the run was rehearsed on {target}: calls and shapes are the program's, and all times are those of this "
-            "machine's CPU, which say nothing about the card",
+            "the run was rehearsed on {target}: calls and shapes are the program's, but all times are "
+            "those of a CPU and say nothing about the card",
             target=trace.settings["rehearsal"],
         )
     elif not summary.on_device:
@@ -156,15 +156,17 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
     number, time = summary.unlinked
     if number and summary.on_device:
         yield say_plural(
-            "the trace does not tell which operator started {count} work of the device ({time} ms)",
-            "the trace does not tell which operators started {count} works of the device ({time} ms)",
+            "the trace does not say which operator started {count} kernel or copy ({time} ms)",
+            "the trace does not say which operators started {count} kernels or copies ({time} ms)",
             count=number,
             time=milliseconds(time),
         )
     if summary.early > max(len(trace.work), 1) // 20:
-        yield say(
-            "{count} works of the device begin before the host starts them: the clocks of host and device do not "
-            "agree, and idle time is not exact",
+        yield say_plural(
+            "{count} kernel or copy begins before the host starts it: the clocks of host and device do not agree, and "
+            "idle time is not exact",
+            "{count} kernels or copies begin before the host starts them: the clocks of host and device do not agree, "
+            "and idle time is not exact",
             count=summary.early,
         )
 

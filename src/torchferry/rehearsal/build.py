@@ -226,7 +226,10 @@ def compiler() -> str:
     if path is None:
         raise MissingCompilerError(
             say("there is no C++ compiler ({names})", names=", ".join(names)),
-            say("install g++ 11 or clang++ 14, or later, or name one in CXX; the device is built once and then kept"),
+            say(
+                "install g++ 11 or clang++ 14, or later, or name one in the variable CXX; the device is "
+                "built once and then kept"
+            ),
         )
     return path
 
@@ -262,7 +265,7 @@ def _unwritable(folder: Path, error: OSError | str) -> TorchferryError:
     reason = (error.strerror or error) if isinstance(error, OSError) else error
     return TorchferryError(
         say("cannot write in the cache {folder}: {error}", folder=folder, error=reason),
-        say("name a folder with some MiB of room in TORCHFERRY_CACHE"),
+        say("set TORCHFERRY_CACHE to a folder that can be written and has some MiB free"),
     )
 
 

@@ -112,7 +112,7 @@ def prepare(
     if fallback:
         if shipped is not None:
             raise UsageError(
-                say("the vendor's own plugin decides itself what runs on the CPU"),
+                say("--fallback has no effect on the vendor's own plugin, which decides itself what runs on the CPU"),
                 say("use `--plugin simulated`, or call torchferry.ops.cpu_fallback in the program"),
             )
         profile = replace(profile, fallback_operators=frozenset(operator_name(each) for each in fallback))
@@ -130,7 +130,8 @@ def operator_name(text: str) -> str:
         name = name.removeprefix(prefix)
     if NAME.fullmatch(name) is None:
         raise UsageError(
-            say("`{name}` is no operator of aten", name=text), say("write it as {example}", example="aten::tril.out")
+            say("--fallback: `{name}` is not an operator of aten", name=text),
+            say("write it as {example}", example="aten::tril.out"),
         )
     return name
 

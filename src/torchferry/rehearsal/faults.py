@@ -67,13 +67,13 @@ def parse(text: str) -> Fault:
     kind = values.get("kind", "")
     if not kind:
         raise UsageError(
-            say("fault `{text}` names no kind", text=text), say("known: {names}", names=", ".join(sorted(KINDS)))
+            say("fault `{text}` has no `kind=`", text=text), say("known: {names}", names=", ".join(sorted(KINDS)))
         )
     if kind not in KINDS:
         raise unknown_name("kind of fault", kind, KINDS)
     if kind != "oom" and "op" not in values:
         raise UsageError(
-            say("fault `{text}` names no operator", text=text),
+            say("fault `{text}` has no `op=`", text=text),
             say("add `op=`, such as {example}", example="op=aten.addmm"),
         )
     try:
@@ -85,7 +85,10 @@ def parse(text: str) -> Fault:
             int(values.get("rank", "-1")),
         )
     except ValueError as error:
-        raise UsageError(say("fault `{text}`: {error}", text=text, error=error)) from None
+        raise UsageError(
+            say("fault `{text}`: {error}", text=text, error=error),
+            say("give `scale` as a number, and `after` and `rank` as integers"),
+        ) from None
 
 
 class Spoilable(Protocol):

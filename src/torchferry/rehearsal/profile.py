@@ -394,7 +394,7 @@ def _named_values(value: Any) -> dict[str, int | str]:
         raise _Unfit(value, say("a table such as {example}", example="[properties] multi_processor_count = 64"))
     for name, item in value.items():
         if type(item) not in (int, str):
-            raise _Unfit(item, say("a number or a text"), name)
+            raise _Unfit(item, say("an integer or a string"), name)
     return value
 
 

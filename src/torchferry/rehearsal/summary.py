@@ -36,7 +36,7 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     ),
     "missing-dtype": (
         say("dtypes that the card or its collective library lacks"),
-        say("use float32, or the dtype that the card has"),
+        say("use float32, or another dtype that the card has"),
     ),
     "memory-format": (
         say("memory formats that the plugin refuses"),
@@ -44,7 +44,7 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     ),
     "missing-api": (
         say("names that the plugin lacks"),
-        say("look up the CUDA name with `torchferry api`"),
+        say("look up the replacement with `torchferry api NAME`, where NAME is the CUDA name"),
     ),
     "refused-setting": (
         say("values of settings that the plugin refuses"),
@@ -65,9 +65,12 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("a collective backend that the card does not use"),
         say("use the target's own, or one for each device type if tensors on the CPU are sent too"),
     ),
-    "fork": (say("use of the device after a fork"), say("start workers with `spawn`, or touch the device later")),
+    "fork": (
+        say("use of the device after a fork"),
+        say("start workers with `spawn`, or use the device only after the fork"),
+    ),
     "sharing": (
-        say("tensors sent between processes that do not exist on the card, or no longer"),
+        say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
@@ -75,18 +78,18 @@ _COSTS: dict[str, Message] = {
     "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
     "cuda-branch": say("checks for a CUDA device that returned False, so another branch runs"),
     "cuda-setting": say("CUDA settings of the program that the card does not read"),
-    "autoload": say("the program never imports the plugin, and it is not known whether torch loads it automatically"),
+    "autoload": say("the program never imports the plugin, and whether torch loads it automatically is not known"),
     "fallback": say("operators that run on the CPU instead"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
     "to-host": say("copies to the host, which waits for them unless they are non_blocking"),
-    "narrowed": say("64-bit values held in 32 bits"),
+    "narrowed": say("64-bit values that the device holds in 32 bits"),
     "noted-dtype": say("dtypes that differ from CUDA's"),
 }
 _OTHER: dict[str, Message] = {
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
-    "fault": say("requested faults"),
+    "fault": say("injected faults"),
     # translators: heading of a summary: warnings of Python
     "warning": say("warnings"),
     "collective": say("collective operations"),
@@ -144,7 +147,10 @@ def lines(
     elif aggregate.on_device == 0 and code == 0 and not aggregate.refused:
         yield "  " + _why_nothing(rehearsal, aggregate).render(lang)
     if aggregate.crashed:
-        yield "  " + say("processes that ended without their counts: {count}", count=aggregate.crashed).render(lang)
+        yield "  " + say(
+            "processes that ended without a report, so that their calls are missing here: {count}",
+            count=aggregate.crashed,
+        ).render(lang)
     if aggregate.mostly_on_host:
         advice = say("move the model and its inputs with `.to(device)`")
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
@@ -211,8 +217,8 @@ def _host_work(aggregate: Aggregate) -> Message:
 
 
 _SEGMENTS = say(
-    "counted are the segments that the plugin's allocator asks the driver for, not tensors: lower `after`, or "
-    "rehearse with `--plugin simulated`"
+    "`after` counts the memory segments that the plugin's allocator requests, not tensors: lower "
+    "it, or rehearse with `--plugin simulated`"
 )
 
 
@@ -227,7 +233,10 @@ def _happened(fault: Fault, aggregate: Aggregate) -> bool:
 
 def _why_nothing(rehearsal: Rehearsal, aggregate: Aggregate) -> Message:
     if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0":
-        return say("TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; unset it, or import the plugin")
+        return say(
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from loading plugins; unset it, or import the "
+            "plugin in the program"
+        )
     if aggregate.processes == 0:
         return say("the command must run Python programs that import torch, with a Python that has torchferry")
     return say(

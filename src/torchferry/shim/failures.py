@@ -272,9 +272,8 @@ def _none_of_device(error: BaseException, target: Target) -> Message | None:
         fact = _unset_fact_behind(program, frame, node, unset_facts, _STEPS)
         if fact:
             return say(
-                "{file}:{line} calculates with `{asked}`, which is None because {target} does not "
-                "provide it; check for the feature that the program needs, such as "
-                "`torch.cuda.is_bf16_supported()`",
+                "{file}:{line} calculates with `{asked}`, which is None on {target}; check for the needed "
+                "feature itself, such as `torch.cuda.is_bf16_supported()`",
                 file=_short_path(frame.file),
                 line=frame.line,
                 asked=fact,

@@ -75,13 +75,14 @@ def _unredirected(code: int) -> Message | None:
     """Return what is said where a process was not redirected and the command's own exit code is not passed on."""
     if code == exitcodes.CLEAN:
         return say(
-            "a process of the command was not redirected, for the reason above, but the command ended normally: "
-            "exit code 2"
+            "a process of the command was not redirected, for the reason above, but the command ended "
+            "normally; torchferry ends with 2"
         )
     if code == exitcodes.without_work(code):
         return None
     return say(
-        "a process of the command was not redirected, for the reason above: exit code 2, not the command's {code}",
+        "a process of the command was not redirected, for the reason above; torchferry ends with 2, "
+        "not with the command's {code}",
         code=code,
     )
 
@@ -101,7 +102,8 @@ def _vendor_log(target: str, level: str) -> dict[str, str]:
     elif target == "auto" and len(plugins := installed()) == 1:
         backend = plugins[0]
     if backend is None:
-        print_notice(f"torchferry: {say('--vendor-log {level}: no vendor is known, torch alone', level=level)}")
+        unknown = say("--vendor-log {level}: no single vendor is known, so only torch's variables are set", level=level)
+        print_notice(f"torchferry: {unknown}")
     else:
         title = Bilingual(backend.TITLE, backend.TITLE_ZH)
         print_notice(f"torchferry: {say('--vendor-log {level} for {target}:', level=level, target=title)}")
@@ -116,7 +118,7 @@ def _vendor_log(target: str, level: str) -> dict[str, str]:
             print_notice(f"  {variable.name}={value}  {variable.note}")
         else:
             text = say(
-                "{name}={before} is yours and stays; {level} would be {value}",
+                "you have set {name}={before}, and it stays; {level} would set {value}",
                 name=variable.name,
                 before=before,
                 level=level,

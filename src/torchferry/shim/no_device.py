@@ -67,7 +67,7 @@ def refuse(error: BaseException) -> None:
         traceback.print_exception(error)
         error = TorchferryError(
             say("the redirect did not start: {error}", error=in_full(error)),
-            say("the traceback shows where: in the plugin, or in torchferry, which is then a bug"),
+            say("the traceback above shows where: in the plugin, or in torchferry; then please report the bug"),
         )
     reason = tell(error)
 

@@ -316,7 +316,9 @@ class _Setting:
         if served:
             text = say("`{name}` sets `{use}` on {target}, which rounds differently", **values)
         elif self._row.status == "unknown":
-            text = say("nobody has verified the counterpart of `{name}` on {target}; it has no effect", **values)
+            text = say(
+                "nobody has verified the counterpart of `{name}` on {target}; the setting has no effect", **values
+            )
         else:
-            text = say("{target} has no counterpart of `{name}`; it has no effect", **values)
+            text = say("{target} has no counterpart of `{name}`; the setting has no effect", **values)
         return noted(text, self._row.remark)

@@ -169,8 +169,8 @@ def _finder(module: Any, is_cudas: Callable[[str], bool], target: Target) -> Cal
         text: str | Message = f"module {module.__name__!r} has no attribute {name!r}"
         if is_cudas(name):
             text = say(
-                "`{name}` is a private name of a torch that was built for CUDA, and {target} has none of them;"
-                " the public names of torch.cuda are redirected",
+                "`{name}` is a private name of a torch that was built for CUDA; for {target}, only the "
+                "public names of torch.cuda are redirected",
                 name=f"{module.__name__}.{name}",
                 target=target.title,
             )

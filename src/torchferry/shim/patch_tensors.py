@@ -220,7 +220,9 @@ def _not_pinned(original: Callable[..., Any], target: Target) -> Callable[..., A
         try:
             return original(*args, **kwargs)
         except RuntimeError as error:
-            text = say("torch pins no memory for {target}: omit it, it only affects speed", target=target.title)
+            text = say(
+                "torch cannot pin memory for {target}: omit pin_memory, which only affects speed", target=target.title
+            )
             raise NotImplementedError(f"torchferry: {text}") from error
 
     return call
@@ -335,8 +337,8 @@ _HOST = torch.device("cpu")
 def _say_loaded_to_host(resolver: Resolver) -> None:
     warn_user(
         say(
-            "torch loads nothing onto {target}: what is loaded stays on the CPU; move what is used otherwise than by "
-            "`load_state_dict`",
+            "torch cannot load to {target}: the loaded tensors stay on the CPU; move those that "
+            "`load_state_dict` does not copy",
             target=resolver.target.title,
         )
     )
@@ -519,8 +521,8 @@ def _show(patches: Patches, resolver: Resolver, policy: CallerPolicy, use: str, 
 def _no_priorities(resolver: Resolver, use: str) -> Callable[[], NoReturn]:
     def priority_range() -> NoReturn:
         text = say(
-            "`{name}` would be `{use}` on {target}, which the installed plugin does not have;"
-            " streams without a priority are there, and so is 0, the usual one",
+            "`{name}` would be `{use}` on {target}, which the installed plugin does not have; use "
+            "streams without a priority, or with priority 0",
             name=f"{cuda.NAMESPACE}.Stream.{_PRIORITIES}",
             use=f"{use}.{_PRIORITIES}",
             target=resolver.target.title,

@@ -130,7 +130,7 @@ class Patches:
             self._undo.pop()()
         if self._replaced_since:
             text = say(
-                "{names} was replaced by other code since then and is not restored",
+                "{names} was replaced by other code after the redirect began, and is not restored",
                 names=", ".join(sorted(self._replaced_since)),
             )
             warnings.warn(f"torchferry: {text}", RuntimeWarning, stacklevel=3)

@@ -98,7 +98,7 @@ class _CardsOwnList:
         """Set the card's own list to what a list of CUDA means."""
         if not self._row.use:
             text = say(
-                "nobody has verified which variable of {target} replaces `{variable}`; it hides no card",
+                "nobody has verified which variable of {target} replaces `{variable}`; `{variable}` hides no card here",
                 target=self._target.title,
                 variable=VARIABLE,
             )

@@ -57,7 +57,9 @@ def c_compiler() -> str:
     if path is None:
         raise build.MissingCompilerError(
             say("there is no C compiler ({names})", names=", ".join(names)),
-            say("install gcc or clang, or name one in CC; the simulated driver is built once and then kept"),
+            say(
+                "install gcc or clang, or name one in the variable CC; the simulated driver is built once and then kept"
+            ),
         )
     return path
 

@@ -31,8 +31,9 @@ def explained(backend: type[Backend], version: str, torch_version: str, load: Ca
             advice = what_fits(backend, version, torch_version)
         elif any(text in words for text in _ABSENT):
             advice = say(
-                "where this name is one of the vendor's driver, driver/driver.toml of {target} lacks it; otherwise the "
-                "plugin is for another torch, or this machine lacks a library",
+                "if the name is from the vendor's driver, driver/driver.toml of {target} lacks it: use "
+                "`--plugin simulated`; otherwise the plugin is for another torch, or this machine lacks a "
+                "library",
                 target=backend.NAME,
             )
         else:

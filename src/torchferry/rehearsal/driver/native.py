@@ -108,7 +108,7 @@ class TakenOver:
         words = (device_type, driver.namespace, *lists)
         if self._library.ferry_take_over(*(word.encode() for word in words)) < 0:
             error = self._library.ferry_error().decode(errors="replace").splitlines()[0]
-            raise TorchferryError(say("the plugin's operators cannot be taken over: {error}", error=error))
+            raise TorchferryError(say("the rehearsal cannot take over the plugin's operators: {error}", error=error))
 
     def set_sink(self, sink: Callable[[int, bytes, bytes, int], None]) -> None:
         """Send events to `sink(kind, subject, detail, amount)`."""

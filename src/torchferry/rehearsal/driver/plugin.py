@@ -103,13 +103,13 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
         return present
     if load_driver(backend) is None:
         raise UsageError(
-            say("the driver of {target} is not simulated", target=backend.NAME),
+            say("torchferry has no simulated driver for {target}", target=backend.NAME),
             say("rehearse with `--plugin simulated`"),
         )
     card = card_here(backend)
     if card and not beside_card:
         raise UsageError(
-            say("this machine has a card ({node}): the simulated driver would hide it", node=card),
+            say("this machine has a card ({node}), and the simulated driver would hide it", node=card),
             say("run the command without `rehearse`, or rehearse with `--plugin simulated` or `--beside-card`"),
         )
     if wanted != INSTALLED:
@@ -139,16 +139,16 @@ def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Mess
         version: The version that the target names; empty for any.
     """
     if load_driver(backend) is None:
-        return say("the driver of {target} is not simulated", target=backend.NAME)
+        return say("torchferry has no simulated driver for {target}", target=backend.NAME)
     card = card_here(backend)
     if card:
-        return say("this machine has a card ({node}): the simulated driver would hide it", node=card)
+        return say("this machine has a card ({node}), and the simulated driver would hide it", node=card)
     if version and version != present.version:
         return _another_version(backend, present, version)
     torch_version = torch_here()
     if torch_version and not matching.may_load(backend, present.version, torch_version):
         return say(
-            "it does not load with torch {torch}; {advice}",
+            "the installed plugin does not load with torch {torch}; {advice}",
             torch=torch_version,
             advice=matching.what_fits(backend, present.version, torch_version),
         )
@@ -176,7 +176,7 @@ def not_taken(backend: type[Backend], wanted: str, version: str = "") -> Message
     if present is None or reason is None:
         return None
     return say(
-        "{plugin} {version} is installed, and the simulated plugin is rehearsed: {reason}",
+        "{plugin} {version} is installed, but the rehearsal uses the simulated plugin: {reason}",
         plugin=backend.PLUGIN,
         version=present.version,
         reason=reason,
@@ -209,7 +209,7 @@ def _refuse_two(backend: type[Backend]) -> None:
                     plugin=backend.PLUGIN,
                     versions=", ".join(sorted(versions)),
                 ),
-                say("uninstall it until pip finds none, and install the one that you want"),
+                say("run `pip uninstall` for it until pip finds no more, then install the version that you want"),
             )
 
 
@@ -229,8 +229,8 @@ def unpacked(wheel: Path, backend: type[Backend]) -> Shipped:
     named = _WHEEL.fullmatch(wheel.name)
     if named is None or named["name"].replace("-", "_").lower() != backend.PLUGIN.lower():
         raise UsageError(
-            say("{wheel} is no wheel of {plugin}", wheel=wheel.name, plugin=backend.PLUGIN),
-            say("name the file as it was downloaded, or rehearse with `--plugin simulated`"),
+            say("{wheel} is not a wheel of {plugin}", wheel=wheel.name, plugin=backend.PLUGIN),
+            say("keep the name that the file was downloaded with, or rehearse with `--plugin simulated`"),
         )
     if not wheel.is_file():
         raise UsageError(say("there is no file {path}", path=wheel))

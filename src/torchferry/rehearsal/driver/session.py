@@ -55,7 +55,10 @@ def start(name: str) -> ShippedSession:
         session.refuse_other_plugin(session.observe().resolved().backend)
         spec = None if name in sys.modules else importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
-            raise TorchferryError(say("{plugin} was imported before the rehearsal began", plugin=name))
+            raise TorchferryError(
+                say("{plugin} was imported before the rehearsal began", plugin=name),
+                say("start the rehearsal before the program imports the plugin"),
+            )
         sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             _load(name, Path(spec.origin))
@@ -70,7 +73,7 @@ def _load(name: str, stand_in: Path) -> None:
     backend = rehearsal.resolved().backend
     driver = load_driver(backend)
     if driver is None or rehearsal.shipped is None:
-        raise TorchferryError(say("the driver of {target} is not simulated", target=rehearsal.target))
+        raise TorchferryError(say("torchferry has no simulated driver for {target}", target=rehearsal.target))
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
