@@ -151,6 +151,8 @@ BANNED = (
     (r"\bstops (?:one|\{count\}) programs?\b", "blocks"),
     (r"\bbut for unresolved\b", "except for"),
     (r"\bgraphics cards?\b", "card"),
+    (r"(?<!there )\bis no (?:folder|file)\b", "is not a folder; is not a file"),
+    (r"\bcoding cookie\b", "encoding declaration"),
     ("你", "您"),
     ("待定|待决定|需要?决定的|一项决定", "待决事项"),
     ("不安全", "需过目的修复"),

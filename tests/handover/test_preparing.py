@@ -312,7 +312,7 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
     arguments = (folder, "--for", "generic", "-o", out)
     (tmp_path / "target").mkdir()
     out.symlink_to(tmp_path / "target")
-    assert "it is no folder" in refusal(*arguments)
+    assert "it is not a folder" in refusal(*arguments)
     out.unlink()
     out.mkdir()
     assert handover(*arguments).exit_code == 0, "an empty folder is as good as none"

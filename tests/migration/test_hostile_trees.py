@@ -570,7 +570,7 @@ def test_where_git_cannot_say_what_is_committed_nothing_is_written(tmp_path: Pat
     before = snapshot(tmp_path)
     done = torchferry("migrate", tmp_path, "-t", "npu")
     assert done.returncode == 2
-    assert "git cannot say which files" in done.stderr
+    assert "git cannot tell which files" in done.stderr
     assert snapshot(tmp_path) == before
     assert torchferry("migrate", tmp_path, "-t", "npu", "--allow-dirty").returncode != 2
 

@@ -48,7 +48,7 @@ class HandedOver:
 
     def __init__(self, root: Path, form_name: str = "", verdict: str = "") -> None:
         if not root.is_dir():
-            raise UsageError(say("{path} is no folder", path=root))
+            raise UsageError(say("{path} is not a folder", path=root))
         read = read_record(root)
         self.root = root
         self.record: HandoverRecord | None = None if read is None else read[0]

@@ -78,7 +78,7 @@ def _check(out: Path) -> None:
     if not os.path.lexists(out):
         return
     if out.is_symlink() or not out.is_dir():
-        raise _refused(out, say("it is no folder"))
+        raise _refused(out, say("it is not a folder"))
     present = dict(_files(out))
     if not present:
         return
