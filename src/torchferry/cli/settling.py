@@ -154,7 +154,7 @@ def _asked(text: str, root: Path, paths: list[str]) -> Asked:
     except ValueError as error:
         raise UsageError(say("`{command}` is not a command: {error}", command=text, error=error)) from None
     if not words:
-        raise UsageError(say("`{command}` does not start a program of the project", command=text))
+        raise _starts_nothing(text)
     for index, entry in _entries(words, root, frozenset(paths)):
         return Asked(text, tuple(words), entry, tuple(words[index + 1 :]))
     return Asked(text, tuple(words), words[0], tuple(words[1:]))
@@ -202,8 +202,12 @@ def _program_of(asked: Asked, programs: Sequence[Judged]) -> int:
     for number, judged in enumerate(programs):
         if asked.entry == (judged.program.name or judged.program.path) and judged.program.starts:
             return number
-    raise UsageError(
-        say("`{command}` does not start a program of the project", command=asked.text),
+    raise _starts_nothing(asked.text)
+
+
+def _starts_nothing(command: str) -> UsageError:
+    return UsageError(
+        say("`{command}` does not start a program of the project", command=command),
         say("name the file from the project's folder: python tools/train.py"),
     )
 
@@ -315,7 +319,7 @@ class _Copy:
         rehearsal: Rehearsal,
     ) -> Seen:
         place = self.place(end.file, end.line)
-        at: object = place or _outside()
+        at: object = place or _unknown()
         ends = Ending.NOTHING
         if end.why == ending.WELL:
             ends = Ending.WELL
@@ -366,7 +370,7 @@ class _Copy:
 
     def _notes(self, end: End, aggregate: Aggregate) -> Iterator[Message]:
         for event in dict.fromkeys((event.subject, self.place(event.file, event.line)) for event in end.caught[:5]):
-            place = event[1] or _outside()
+            place = event[1] or _unknown()
             yield say("it continued after a failure that it caught: {what} at {place}", what=event[0], place=place)
         if aggregate.mostly_on_host:
             yield say("the CPU did more of the models' work than the device")
@@ -405,13 +409,13 @@ def _lacking(static: Judged, module: str) -> bool:
     return any(name in (wanted, wanted.rpartition(".")[2]) or wanted.startswith(f"{name}.") for name in names)
 
 
-def _outside() -> Message:
-    return say("a place outside the project's code")
+def _unknown() -> Message:
+    return say("an unknown place")
 
 
 def _failure(end: End, place: str) -> Message:
     """Return what was seen to fail for the card, and what to do."""
-    at: object = place or _outside()
+    at: object = place or _unknown()
     if end.kind == "missing-operator":
         return say("it stopped at {place}: the plugin lacks the operator {what}", place=at, what=end.subject)
     if end.kind == "missing-api":
