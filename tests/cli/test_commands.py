@@ -99,12 +99,13 @@ def test_settings_for_what_is_gone_are_named(project: Path) -> None:
     lines += '[per-file-ignores]\n"train.py" = ["DEV", "EXT101"]\n"old/*.py" = ["DEV101"]\n'
     (project / "torchferry.toml").write_text(lines, encoding="utf-8")
     done = torchferry("scan", project, "-t", "npu")
-    assert [line for line in done.stdout.splitlines() if "silences nothing" in line] == [
-        "`ignore` has `LIB105`, which silences nothing on Huawei Ascend",
-        '`per-file-ignores."train.py"` has `EXT101`, which silences nothing on Huawei Ascend',
+    assert [line for line in done.stdout.splitlines() if "no such finding" in line] == [
+        "`ignore` has `LIB105`, but Huawei Ascend has no such finding; remove it unless another target needs it",
+        '`per-file-ignores."train.py"` has `EXT101`, but Huawei Ascend has no such finding; '
+        "remove it unless another target needs it",
     ]
-    assert [line for line in done.stderr.splitlines() if "fits no file" in line] == [
-        "torchferry: `per-file-ignores` has `old/*.py`, which fits no file: what it answered has moved or is gone"
+    assert [line for line in done.stderr.splitlines() if "matches no file" in line] == [
+        "torchferry: `per-file-ignores` has `old/*.py`, which matches no file; correct it or remove it"
     ]
 
 
@@ -281,7 +282,7 @@ def test_what_is_known_can_be_asked() -> None:
     for version, status in (("2.9.0", "missing"), ("2.13.0", "same")):
         own = torchferry("api", "torch.npu.npurt", "-t", f"npu@{version}", "--lang", "en")
         assert f"torch.npu.npurt  {status}\n" in own.stdout
-        assert "a name of the plugin itself; read in version 2.7.1.post11, 2.9.0.post9, 2.10.0.post7" in own.stdout
+        assert "a name of the plugin itself; found in version 2.7.1.post11, 2.9.0.post9, 2.10.0.post7" in own.stdout
     assert torchferry("api", "torch_npu.no_such_thing", "-t", "npu").returncode == 1
     listed = torchferry("backend", "list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == registry.built_in()
@@ -299,13 +300,13 @@ def test_what_is_known_can_be_asked() -> None:
         ("cupy-cuda12x", 0, "npu          cupy  missing"),
         ("nvidia-cublas-cu12", 0, "belongs to torch's CUDA build"),
         ("torch.cuda", 0, "npu          torch.cuda  renamed -> torch.npu"),
-        ("flash-atn", 1, "names that are alike: flash-attn,"),
-        ("opencv-pyhton", 1, "names that are alike: opencv-python\n"),
-        ("sklern", 1, "names that are alike: sklearn"),
-        ("pil", 1, "names that are alike: PIL\n"),
-        ("torch.cuda.is_avaliable", 1, "names that are alike: torch.cuda.is_available,"),
-        ("torch.npu.set_aoee", 1, "names that are alike: torch.npu.set_aoe,"),
-        ("CUDA_VISIBEL_DEVICES", 1, "names that are alike: CUDA_VISIBLE_DEVICES,"),
+        ("flash-atn", 1, "similar names: flash-attn,"),
+        ("opencv-pyhton", 1, "similar names: opencv-python\n"),
+        ("sklern", 1, "similar names: sklearn"),
+        ("pil", 1, "similar names: PIL\n"),
+        ("torch.cuda.is_avaliable", 1, "similar names: torch.cuda.is_available,"),
+        ("torch.npu.set_aoee", 1, "similar names: torch.npu.set_aoe,"),
+        ("CUDA_VISIBEL_DEVICES", 1, "similar names: CUDA_VISIBLE_DEVICES,"),
     ],
 )
 def test_names_are_known_as_they_are_written_and_nearly_so(name: str, code: int, said: str) -> None:

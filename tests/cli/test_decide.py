@@ -85,7 +85,7 @@ def test_a_place_that_changed_is_asked_about_again(project: Path) -> None:
     )
     (project / "train.py").write_text(changed, encoding="utf-8")
     scanned = torchferry("scan", ".", "-t", "npu", cwd=project)
-    assert "one place is gone or has changed, and is not decided any more" in scanned.stderr
+    assert "has changed or is gone; the decision no longer applies to it" in scanned.stderr
     assert "accepted" not in scanned.stdout.split("\n", 1)[0]
 
 
@@ -112,15 +112,15 @@ def test_what_cannot_be_decided_is_refused(project: Path, case: str) -> None:
 UNACCEPTABLE = {
     "what the target lacks": (
         {"train.py": "import torch\nimport xformers.ops\nxformers.ops.memory_efficient_attention()\n"},
-        "the target lacks it",
+        "accepting it would not make it work on the target",
     ),
     "a file that does not parse": (
         {"train.py": "import torch\nimport steps\n", "steps.py": "def step(:\n    torch.cuda.synchronize()\n"},
-        "what was not examined stays unknown",
+        "it is a file that could not be examined",
     ),
     "a file that is no text": (
         {"train.py": "import torch\n", "steps.py": "import torch  # \udcff\ntorch.cuda.synchronize()\n"},
-        "stays unknown",
+        "could not be examined",
     ),
 }
 
@@ -134,6 +134,7 @@ def test_what_cannot_be_accepted_is_refused(tmp_path: Path, case: str) -> None:
     assert "accept" not in torchferry("show", wanted, ".", "-t", "npu", cwd=tmp_path).stdout
     done = torchferry("decide", wanted, "accept", ".", "-t", "npu", "--by", "A", cwd=tmp_path)
     assert (done.returncode, f"`{wanted}` cannot be accepted" in done.stderr, said in done.stderr) == (2, True, True)
+    assert f"`torchferry show {wanted} . -t npu` says what can be done" in done.stderr
     assert not (tmp_path / FILE).exists()
 
 

@@ -406,7 +406,7 @@ def test_an_internal_error_and_an_interruption_of_every_command(exception: str, 
     ("parameter", "value", "said"),
     [
         ("target", "nppu", "unknown target `nppu`"),
-        ("target", "npu@9", "no table knows version 9 of torch_npu"),
+        ("target", "npu@9", "version 9 of torch_npu is in no table"),
         ("output_file", "/dev/null/x", "cannot write /dev/null/x"),
         ("out", "/dev/null/x", "cannot write /dev/null/x"),
     ],

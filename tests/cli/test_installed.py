@@ -154,7 +154,7 @@ def test_the_plugin_that_is_installed_wins_over_the_table(plugin: dict[str, str]
     root = tmp_path / "project"
     text = "import torch\nevent = torch.cuda.Event()\ntorch.cuda.synchronize()\n"
     report = scanned(root, {"train.py": text}, "--python", tmp_path / "env", form="full")
-    assert f"{tmp_path.as_posix()}/env has torch_npu 2.9.0: that is assumed." in report
+    assert f"{tmp_path.as_posix()}/env has torch_npu 2.9.0: this version is assumed." in report
     assert ("`torch.npu.synchronize`, and torch_npu 2.9.0 in" in report) == (not silent)
     assert "`torch.cuda.Event` is `torch.npu.Event`" in report or silent
     named = scanned(root, {"train.py": text}, "--python", tmp_path / "env", "-t", "npu@2.10.0", form="text")

@@ -48,7 +48,7 @@ def end_by(
         ("'\\ud800'.encode()", 2, "internal error: UnicodeEncodeError"),
         ("raise BrokenPipeError(errno.EPIPE, 'x')", 2, "internal error: BrokenPipeError (EPIPE)"),
         ("raise BaseException", 2, "internal error: BaseException"),
-        ("raise MemoryError", 2, "the memory is full"),
+        ("raise MemoryError", 2, "out of memory"),
         ("raise OSError(errno.ENOSPC, 'No space left on device', 'x')", 2, "No space left on device: x"),
         ("raise OSError(errno.EMFILE, 'Too many open files')", 2, "refused: Too many open files"),
         ("raise OSError(errno.EIO, 'Input/output error', 'y')", 2, "Input/output error: y"),

@@ -47,8 +47,8 @@ def test_a_run_that_shows_nothing_is_not_ready(project: Path, command: str) -> N
     [
         (("--rehearse", "python 'train.py"), "is not a command"),
         (("--rehearse", " "), "needs a command"),
-        (("--rehearse", "python train.py", "--check"), "runs what was written"),
-        (("--rehearse", "python train.py", "-f", "json"), "runs what was written"),
+        (("--rehearse", "python train.py", "--check"), "needs a migration that is written"),
+        (("--rehearse", "python train.py", "-f", "json"), "needs a migration that is written"),
     ],
 )
 def test_wrong_use(project: Path, options: tuple[str, ...], said: str) -> None:

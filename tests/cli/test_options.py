@@ -86,7 +86,7 @@ def test_a_text_that_needs_another_file_says_so(project: Path) -> None:
     arguments = ("migrate", "-", "--stdin-filename", "a.py", "-t", "npu", "--style", "portable")
     done = with_standard_input(CUDA, *arguments, cwd=project)
     assert "import device_utils" in done.stdout
-    assert "the text needs `device_utils.py`" in done.stderr
+    assert "the result needs `device_utils.py`" in done.stderr
     (project / "device_utils.py").write_text(CUDA)
     assert "needs" not in with_standard_input(CUDA, *arguments, cwd=project).stderr
 
@@ -216,3 +216,12 @@ def test_shells_complete_targets_and_rules(line: str, expected: str) -> None:
         env={"_TORCHFERRY_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     )
     assert f"plain,{expected}" in done.stdout.splitlines()
+
+
+def test_a_dtype_needs_the_device_manager(project: Path) -> None:
+    for style in (("--style", "native"), ("--style", "portable", "--device-module", "torch")):
+        done = torchferry("migrate", ".", "-t", "npu", "--dtype", "auto", *style, cwd=project)
+        assert done.returncode == 2
+        assert (
+            "--dtype needs the device manager: use `--style portable`, without `--device-module torch`" in done.stderr
+        )

@@ -308,7 +308,7 @@ REFUSED = {
     ("-t", "npu", "--profile", "bad.toml", "--", "python", "x.py"): "did you mean `memory`?",
     ("-t", "npu", "--fault", "op=mm,kind=noize", "--", "python", "x.py"): "did you mean `noise`?",
     ("-t", "npu", "--devices", "17", "--", "python", "x.py"): "17",
-    ("-t", "npu", "--", "no-such-command"): "there is no command `no-such-command`",
+    ("-t", "npu", "--", "no-such-command"): "command `no-such-command` not found",
     ("--", "python", "x.py"): "no target is named",
 }
 

@@ -304,7 +304,7 @@ def test_a_command_that_loads_no_torch_is_said(tmp_path: Path) -> None:
     ("arguments", "settings", "message"),
     [
         (["-t", "nppu", "--", "python", "x.py"], {}, "unknown target `nppu`"),
-        (["--", "nothing-of-this-name"], {}, "there is no command `nothing-of-this-name`"),
+        (["--", "nothing-of-this-name"], {}, "command `nothing-of-this-name` not found"),
         (["--report", "none/seen.json", "--", "python"], {}, "cannot write none/seen.json: No such file or directory"),
         (["--", "python"], {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, "keeps torch from loading the redirect"),
     ],

@@ -18,6 +18,7 @@ import torchferry
 from tests.cli.process import torchferry as run_torchferry
 from tests.processes import HANGS
 from torchferry.cli import settling
+from torchferry.rehearsal.ending import End
 
 TRAIN = """import sys
 import torch
@@ -147,15 +148,22 @@ def test_a_run_without_end_is_ended(project: Path) -> None:
     [
         (["--rehearse", "python absent.py"], "does not start a program"),
         (["--rehearse", "python 'train.py"], "is not a command"),
-        (["--rehearse", ""], "does not start a program"),
+        (["--rehearse", ""], "name the file from the project's folder"),
         (["--rehearse", "python train.py", "--select", "DEV"], "needs the whole project"),
-        (["--reproduction", "a.zip"], "name a command"),
+        (["--reproduction", "a.zip"], "add --rehearse COMMAND"),
     ],
 )
 def test_wrong_use(project: Path, options: list[str], said: str) -> None:
     done = run_torchferry("scan", project, "-t", "npu", *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_failure_without_a_line_is_at_an_unknown_place() -> None:
+    end = End("card", "missing-operator", "aten::erf")
+    assert settling._failure(end, "").render("en") == (
+        "it stopped at an unknown place: the plugin lacks the operator aten::erf"
+    )
 
 
 def test_links_of_a_copy(tmp_path: Path) -> None:

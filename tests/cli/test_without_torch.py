@@ -25,7 +25,7 @@ NEEDED = "`{command}` needs torch, which is not installed in {python}"
 COMMANDS = {
     "rehearse -t npu -- python train.py": REHEARSED,
     "rehearse -t npu -- sh -c 'python train.py; true'": REHEARSED,
-    "rehearse -t npu -- torchrun train.py": "there is no command `torchrun`, which comes with torch",
+    "rehearse -t npu -- torchrun train.py": "command `torchrun` not found; it is installed with torch",
     "run -t npu -- python train.py": REDIRECTED,
     "run -t npu -- sh -c 'python train.py; true'": REDIRECTED,
     "compare -- python train.py": EXAMINED,

@@ -342,7 +342,7 @@ NOT_UNPACKED = {
 @pytest.mark.parametrize("form", NOT_UNPACKED)
 def test_what_cannot_be_unpacked_is_named(form: str) -> None:
     found = secrets_of_file("a.dat", NOT_UNPACKED[form])
-    assert [each.reason.render("en") for each in found] == ["an archive that was not examined for secrets to its end"]
+    assert [each.reason.render("en") for each in found] == ["an archive that was not fully examined for secrets"]
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,7 @@ def test_the_refusal_names_the_version_the_tool_and_what_serves(version: str) ->
     with pytest.raises(TorchferryError) as refused:
         supported_torch.require(version, say("a rehearsal"))
     message, advice = refused.value.lines()
-    assert message == (
-        f"torch {version} in {sys.prefix} is too old for a rehearsal: torch 2.1 is the first that has what it takes"
-    )
+    assert message == (f"torch {version} in {sys.prefix} is too old for a rehearsal: torch 2.1 or later is required")
     assert supported_torch.ran() in advice
     assert "`torchferry device vendor`" in advice
 

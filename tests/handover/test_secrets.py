@@ -230,7 +230,7 @@ def test_what_is_included_is_recorded_and_only_so_passes(tmp_path: Path) -> None
         tmp_path / "p", {".env": "A=1\n", "conf/c.yaml": f"a: 1\ntoken: {TOKEN}\n", "other.yaml": f"x: {TOKEN}\n"}
     )
     said, out = prepared(folder, "--include", ".env", "--include", "./conf/c.yaml")
-    assert "included because of --include: X/.env (files of this name hold secrets)" in said
+    assert "included because of --include: X/.env (files of this name usually hold secrets)" in said
     assert "included because of --include: X/conf/c.yaml:2 (" in said
     assert "left out: other.yaml:1 (a token of Hugging Face)" in said
     record = json.loads((out / NAME).read_text(encoding="utf-8"))
@@ -240,7 +240,7 @@ def test_what_is_included_is_recorded_and_only_so_passes(tmp_path: Path) -> None
     assert TOKEN not in said + json.dumps(record)
     found, included, shown = broken(out)
     assert (found, included) == ([], [("X/.env", 0), ("X/conf/c.yaml", 2)])
-    assert "X/.env: files of this name hold secrets" in handover("check", out, "--lang", "en").output
+    assert "X/.env: files of this name usually hold secrets" in handover("check", out, "--lang", "en").output
     assert TOKEN not in shown
     (out / "X/conf/c.yaml").write_text(f"a: 1\ntoken: {TOKEN}\npassword: hunter2x\n", encoding="utf-8")
     (out / "X/more.txt").write_text(f"{TOKEN}\n", encoding="utf-8")

@@ -162,7 +162,7 @@ def test_a_folder_that_becomes_a_link_during_a_migration_is_not_followed(
 
     with exclusive(root) as tree:
         monkeypatch.setattr(transaction, "_prepare", swapped)
-        with pytest.raises(TorchferryError, match="reached by"):
+        with pytest.raises(TorchferryError, match="reached through"):
             apply(tree, WRITES, "npu")
     assert snapshot(victim) == before
 
@@ -570,7 +570,7 @@ def test_where_git_cannot_say_what_is_committed_nothing_is_written(tmp_path: Pat
     before = snapshot(tmp_path)
     done = torchferry("migrate", tmp_path, "-t", "npu")
     assert done.returncode == 2
-    assert "git cannot say which files" in done.stderr
+    assert "git cannot tell which files" in done.stderr
     assert snapshot(tmp_path) == before
     assert torchferry("migrate", tmp_path, "-t", "npu", "--allow-dirty").returncode != 2
 

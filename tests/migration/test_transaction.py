@@ -13,6 +13,7 @@ import pytest
 
 from tests.migration.trees import BEFORE, build, snapshot
 from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
 from torchferry.migration import transaction
 from torchferry.migration.journal import DONE, journals
 from torchferry.migration.refused import ConflictError
@@ -182,7 +183,9 @@ def test_undo_refuses_when_files_have_changed_since(tmp_path: Path) -> None:
         with pytest.raises(ConflictError) as caught:
             undo(tree, tree.journals()[-1])
     assert caught.value.paths == ["run.sh"]
-    assert "run.sh" in caught.value.message.render("en")
+    assert caught.value.message.render("en") == "1 file has changed since torchferry wrote it: run.sh"
+    assert caught.value.advice is not None
+    assert caught.value.advice.render("en").startswith("save those changes elsewhere and restore the files")
     assert snapshot(tmp_path) == now, "nothing was touched"
 
 
@@ -190,10 +193,33 @@ def test_a_file_changed_since_the_scan_is_not_written(tmp_path: Path) -> None:
     build(tmp_path)
     (tmp_path / "train.py").write_bytes(b"somebody was faster")
     before = snapshot(tmp_path)
-    with exclusive(tmp_path) as tree, pytest.raises(ConflictError):
+    with exclusive(tmp_path) as tree, pytest.raises(ConflictError) as caught:
         apply(tree, WRITES, "npu")
+    assert caught.value.message.render("en") == "1 file has changed since torchferry read it: train.py"
+    assert caught.value.advice is not None
+    assert caught.value.advice.render("en") == "run the command again; nothing was changed"
     assert snapshot(tmp_path) == before
     assert journals(tmp_path) == []
+
+
+def test_what_could_not_be_restored_after_a_conflict_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def conflict(*_: object) -> None:
+        raise ConflictError(["train.py"], read=True)
+
+    def unrestorable(*_: object) -> None:
+        raise TorchferryError(say("the disk is gone"))
+
+    build(tmp_path)
+    monkeypatch.setattr("torchferry.migration.transaction._move_into_place", conflict)
+    with exclusive(tmp_path) as tree:
+        monkeypatch.setattr("torchferry.migration.transaction._restore", unrestorable)
+        with pytest.raises(TorchferryError) as caught:
+            apply(tree, WRITES, "npu")
+    assert caught.value.message.render("en") == (
+        "1 file has changed since torchferry read it: train.py; restoring failed too: the disk is gone"
+    )
+    assert caught.value.advice is not None
+    assert "`torchferry undo" in caught.value.advice.render("en")
 
 
 def test_a_link_out_of_the_tree_is_not_written_through(tmp_path: Path) -> None:
@@ -203,7 +229,7 @@ def test_a_link_out_of_the_tree_is_not_written_through(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "x.py").write_bytes(b"mine")
     os.symlink(outside, root / "link")
-    with exclusive(root) as tree, pytest.raises(TorchferryError, match="reached by"):
+    with exclusive(root) as tree, pytest.raises(TorchferryError, match="reached through"):
         apply(tree, [Write("link/x.py", b"mine", b"theirs")], "npu")
     assert (outside / "x.py").read_bytes() == b"mine"
 

@@ -211,4 +211,4 @@ def test_an_old_torch_is_refused(tmp_path: Path) -> None:
     code = "import torch\ntorch.__version__ = '2.0.1+cpu'\n" + SHOW
     out, _ = run(tmp_path / "cache", compiler(tmp_path, 'echo built > "$out"'), code)
     assert "torch 2.0.1+cpu in " in out
-    assert "is too old for the rehearsal device: torch 2.1 is the first" in out
+    assert "is too old for the rehearsal device: torch 2.1 or later is required" in out

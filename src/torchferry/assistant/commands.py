@@ -64,7 +64,7 @@ async def run(
         TorchferryError: the time is over, or it ended with an error of use; its message is that of the command.
     """
     if any("\0" in each for each in arguments):
-        raise TorchferryError(say("an argument holds a null character"))
+        raise TorchferryError(say("an argument contains a null character"))
     longest = max((len(each.encode("utf-8", "surrogatepass")) for each in arguments), default=0)
     if longest > _LONGEST:
         raise TorchferryError(

@@ -247,7 +247,7 @@ class Tools:
         """
         place = self._place(path)
         if not place.is_dir():
-            raise ToolError(say("{path} is no folder", path=path).render(self._settings.lang))
+            raise ToolError(say("{path} is not a folder", path=path).render(self._settings.lang))
         if not command:
             raise ToolError(say("name a command, such as python train.py").render(self._settings.lang))
         result = await self._command(

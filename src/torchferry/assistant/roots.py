@@ -21,7 +21,7 @@ class Roots:
         self.folders = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
         for folder in self.folders:
             if not folder.is_dir():
-                raise UsageError(say("{path} is no folder", path=folder))
+                raise UsageError(say("{path} is not a folder", path=folder))
 
     def place(self, text: str) -> Path:
         """Return a path that an assistant names; one that is relative begins at the first folder.
@@ -30,7 +30,7 @@ class Roots:
             TorchferryError: it does not exist, or leads out of the folders.
         """
         if "\0" in text:
-            raise TorchferryError(say("a path holds a null character"))
+            raise TorchferryError(say("a path contains a null character"))
         try:
             place = (self.folders[0] / text).resolve()
             exists = place.exists()

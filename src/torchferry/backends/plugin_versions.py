@@ -57,10 +57,10 @@ def known_version(backend: type[Backend], version: str) -> str:
         return Version(release).base_version + str(wanted)[len(wanted.base_version) :]
     near = [each for numbers, each in releases.items() if numbers[:2] == wanted.release[:2]]
     names = ", ".join(releases.values())
-    advice = say("known: {names}; leave the version out where yours is newer", names=names)
+    advice = say("known: {names}; if yours is newer, leave the version out", names=names)
     if near:
         advice = say("did you mean `{close}`? (known: {names})", close=f"{backend.NAME}@{near[-1]}", names=names)
-    problem = say("no table knows version {version} of {plugin}", version=version, plugin=backend.PLUGIN)
+    problem = say("version {version} of {plugin} is in no table", version=version, plugin=backend.PLUGIN)
     raise UsageError(problem, advice)
 
 

@@ -168,7 +168,7 @@ def _refusal(target: Target, row: Row, value: str, text: str) -> Message | None:
         excluded = [other for other in others if other in given]
         if given.get(key, "").lower() == "true" and excluded:
             return say(
-                "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; decide for one",
+                "`{name}={value}`: `{use}` refuses `{key}` together with `{other}` on {target}; set only one",
                 name=row.name, value=value, use=row.use, key=key, other=excluded[0], target=target.title,
             )  # fmt: skip
     return None
@@ -178,7 +178,7 @@ def _not_numbers(target: Target, row: Row, value: str, ascending: bool, entries:
     entries = [entry for entry in entries if entry and _HOLE not in entry]
     if not all(map(_is_number, entries)):
         message = say(
-            "`{name}={value}`: `{use}` takes numbers of cards on {target}; choose the cards by their numbers",
+            "`{name}={value}`: `{use}` takes only card numbers on {target}; name the cards by number",
             name=row.name, value=value, use=row.use, target=target.title,
         )  # fmt: skip
         return noted(message, row.remark)

@@ -53,9 +53,9 @@ _COMMANDS = {
 
 _EXIT_CODES = {
     "0": "nothing found, or nothing left to do",
-    "1": "something was found, is left to do or would change; nobody knows; or a gate is not met",
+    "1": "something was found, is left to do, would change or could not be resolved; or a gate is not met",
     "2": "wrong use, work that could not be done, or an internal error",
-    "N": "of a command that runs a program which fails: the code of the program",
+    "N": "the program that the command ran failed: the exit code is that of the program",
     "125": "an internal error of a command that runs a program",
     "130": "interrupted",
 }

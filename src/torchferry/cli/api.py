@@ -44,10 +44,10 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
         for row in rows:
             _show(row, target, lang)
     if not is_known and not is_cuda_name(name):
-        print_notice(say("no table mentions `{name}`", name=name).render(lang))
+        print_notice(say("`{name}` is in no table: what replaces it is not known", name=name).render(lang))
         near = alike(name, chosen)
         if near:
-            print_notice(say("names that are alike: {names}", names=", ".join(near)).render(lang))
+            print_notice(say("similar names: {names}", names=", ".join(near)).render(lang))
         sys.exit(exitcodes.FINDINGS)
 
 

@@ -50,16 +50,16 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str) -> 
 
     DECISION is its id, PATHS are those of the scan. `accept` leaves its places as they are: reports go on to say that
     you have accepted them. `fix` makes its edits safe, and the next `torchferry migrate` makes them. The decision is
-    written to torchferry-decisions.toml, which belongs under version control; `torchferry undo` takes it back. Where
-    the code of a place changes, the place is asked about again.
+    written to torchferry-decisions.toml, which belongs under version control; `torchferry undo` undoes it. When the
+    code of a place changes, torchferry asks about the place again.
     """
     refuse_seen(choices)
     if choices.home is not None:
-        raise UsageError(say("`-` is one file: a decision belongs to a project"))
+        raise UsageError(say("`-` is one file, and a decision belongs to a project"), say("name the project's folder"))
     choices = within_project(choices)
     setting = settle(choices, rewrite=False)
     chosen = decision_named(scanned(setting, choices), decision)
-    _refuse(chosen, choice)
+    _refuse(chosen, choice, asked(choices, setting))
     places = frozenset(
         DecidedPlace(finding.location.path, finding.code, finding.anchor)
         for finding in chosen.findings
@@ -76,21 +76,21 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str) -> 
         print_notice(say("next: torchferry migrate {paths}", paths=asked(choices, setting)).render(choices.lang))
 
 
-def _refuse(decision: ReportedDecision, choice: str) -> None:
+def _refuse(decision: ReportedDecision, choice: str, paths: str) -> None:
     """Refuse what cannot be decided.
 
     Raises:
         UsageError: the choice does not fit.
     """
     if choice == ACCEPT and not can_be_accepted(decision):
-        why = say("`{id}` cannot be accepted: the target lacks it, whatever is decided", id=decision.id)
+        why = say("`{id}` cannot be accepted: accepting it would not make it work on the target", id=decision.id)
         if any(rule_facts(finding.code).about is Subject.FILE for finding in decision.findings):
-            why = say("`{id}` cannot be accepted: what was not examined stays unknown", id=decision.id)
-        raise UsageError(why, say("`torchferry show {id}` says what can be done", id=decision.id))
+            why = say("`{id}` cannot be accepted: it is a file that could not be examined", id=decision.id)
+        raise UsageError(why, say("`torchferry show {id} {paths}` says what can be done", id=decision.id, paths=paths))
     if choice == FIX and not any(is_decided_by(finding, FIX) for finding in decision.findings):
         raise UsageError(
             say("`{id}` has no edit that torchferry could make", id=decision.id),
-            say("change the code, or `torchferry decide {id} accept`", id=decision.id),
+            say("change the code, or `torchferry decide {id} accept {paths}`", id=decision.id, paths=paths),
         )
 
 
@@ -98,12 +98,14 @@ def _outcome(decision: ReportedDecision, choice: str, by: str, file: Path) -> Me
     values = {"id": decision.id, "name": by, "file": file, "count": len(decision.findings)}
     if choice == FIX:
         return say_plural(
-            "{id}: the edit of one place is decided by {name}, in {file}",
-            "{id}: the edits of {count} places are decided by {name}, in {file}",
+            "{id}: {name} chose the edit of one place; recorded in {file}",
+            "{id}: {name} chose the edits of {count} places; recorded in {file}",
             **values,
         )
     return say_plural(
-        "{id}: one place accepted by {name}, in {file}", "{id}: {count} places accepted by {name}, in {file}", **values
+        "{id}: {name} accepted one place; recorded in {file}",
+        "{id}: {name} accepted {count} places; recorded in {file}",
+        **values,
     )
 
 
@@ -117,4 +119,4 @@ def _user(root: Path) -> str:
     try:
         return named or getpass.getuser()
     except (KeyError, OSError, ImportError):
-        raise UsageError(say("nobody knows who decides"), say("name yourself: --by NAME")) from None
+        raise UsageError(say("neither git nor the system knows your name"), say("give it: --by NAME")) from None

@@ -130,8 +130,7 @@ def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message
     title = setting.target.title
     for code in dict.fromkeys(ignore):
         if not _is_of_run(code) and not any(other.startswith(code) for _, other in places):
-            yield say("`{setting}` has `{code}`, which silences nothing on {target}", setting="ignore", code=code,
-                      target=title)  # fmt: skip
+            yield _idle("ignore", code, title)
     paths = {path for path, _ in places}
     for pattern, codes in per_file.items():
         fitting = {path for path in paths if fnmatchcase(path, pattern)}
@@ -140,12 +139,16 @@ def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message
         codes_there = {other for path, other in places if path in fitting}
         for code in codes:
             if not _is_of_run(code) and not any(other.startswith(code) for other in codes_there):
-                yield say(
-                    "`{setting}` has `{code}`, which silences nothing on {target}",
-                    setting=f'per-file-ignores."{pattern}"',
-                    code=code,
-                    target=title,
-                )
+                yield _idle(f'per-file-ignores."{pattern}"', code, title)
+
+
+def _idle(setting: str, code: str, target: str) -> Message:
+    return say(
+        "`{setting}` has `{code}`, but {target} has no such finding; remove it unless another target needs it",
+        setting=setting,
+        code=code,
+        target=target,
+    )
 
 
 def _is_of_run(code: str) -> bool:

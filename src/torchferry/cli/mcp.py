@@ -20,7 +20,7 @@ from torchferry.core.progress import never_shown
     "roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder that the agent may name paths in; can be repeated. Default: the current folder.",
+    help="Folder that the agent may access; can be repeated; default: the current folder.",
 )
 @click.option("--allow-write", is_flag=True, help="Let the agent apply fixes and undo them.")
 @click.option("--allow-run", is_flag=True, help="Let the agent run programs on the simulated card, with your rights.")

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     "--rehearse",
     default="",
     metavar="COMMAND",
-    help="Then run this command on the simulated card, in a copy: it fills the last line of the table.",
+    help="After the migration, run this command on the simulated card, in a copy; the summary shows the outcome.",
 )
 @rehearse_seconds_option
 @output_options
@@ -122,7 +122,7 @@ def command(
     """Rewrite a CUDA project for another accelerator.
 
     PATHS are the project's folder, or files and folders of one project. Safe fixes are applied, in place, all or none;
-    the old contents are kept in .torchferry, and `torchferry undo` restores them. Undecided places are listed.
+    the old contents are kept in .torchferry, and `torchferry undo` restores them. Decisions that remain are listed.
     With `-`, standard input is one file, and the result goes to standard output.
     """
     lang = choices.lang
@@ -131,8 +131,8 @@ def command(
         unwritten = diff or check or patch_file is not None or overlay is not None or choices.home is not None
         if unwritten or output_format != "text" or output_file is not None:
             raise UsageError(
-                say("--rehearse runs what was written, and its outcome is in the table"),
-                say("use it without --diff, --check, --patch, --overlay, `-` and another form of the report"),
+                say("--rehearse needs a migration that is written, and its report as text on standard output"),
+                say("leave out --diff, --check, --patch, --overlay, `-`, --output-format and --output-file"),
             )
         from torchferry.cli.migrate_rehearsal import words_of  # imported late: most migrations run nothing
 
@@ -153,13 +153,15 @@ def command(
 
         write_overlay(Overlay(overlay, python, check, diff), choices._replace(unsafe_fixes=unsafe_fixes), verbose)
     if python is not None:
-        raise UsageError(say("--python needs --overlay, whose environment it names"))
+        raise UsageError(say("--python names the environment of --overlay: add --overlay, or leave --python out"))
     refuse_seen(choices._replace(style=style))
     if dtype is not None and (style != "portable" or device_module == "torch"):
-        raise UsageError(say("--dtype needs `--style portable`, whose device manager chooses it"))
+        raise UsageError(
+            say("--dtype needs the device manager: use `--style portable`, without `--device-module torch`")
+        )
     if status_line and (style == "shim" or device_module == "torch"):
         raise UsageError(
-            say("--status-line writes names of the plugin or of the device manager, and here neither is written"),
+            say("--status-line needs the plugin or the device manager, and this code will use neither"),
             say("use it with `--style native`, or with `--style portable` and another --device-module"),
         )
     choices = choices._replace(
@@ -255,7 +257,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
         if write.before is None and not (home / write.path).exists():
             print_notice(
                 say(
-                    "the text needs `{path}`, which is not there and which `-` does not write; `torchferry device "
+                    "the result needs `{path}`, which does not exist, and `-` does not write it; `torchferry device "
                     "vendor` writes one",
                     path=write.path,
                 ).render(choices.lang)

@@ -74,7 +74,7 @@ def _own_name(name: str, target: Target) -> list[Row]:
         return []
     presence = names.presence(path, target.version or target.backend.DEFAULT_VERSION)
     status = {Presence.ABSENT: "missing", Presence.UNKNOWN: "unknown"}.get(presence, "same")
-    note = say("a name of the plugin itself; read in version {versions}", versions=", ".join(versions))
+    note = say("a name of the plugin itself; found in version {versions}", versions=", ".join(versions))
     return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=names.source)]
 
 

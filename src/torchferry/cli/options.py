@@ -78,7 +78,7 @@ rehearse_seconds_option = click.option(
     default=600,
     show_default=True,
     metavar="N",
-    help="Time limit of each such run, in seconds.",
+    help="Time limit of each rehearsal, in seconds.",
 )
 
 

@@ -102,7 +102,7 @@ def tell_idle_ignores(patterns: Iterable[str], paths: Iterable[str], lang: str) 
         left = {pattern for pattern in left if not fnmatchcase(path, pattern)}
     for pattern in sorted(left):
         warning = say(
-            "`per-file-ignores` has `{pattern}`, which fits no file: what it answered has moved or is gone",
+            "`per-file-ignores` has `{pattern}`, which matches no file; correct it or remove it",
             pattern=pattern,
         )
         print_notice(f"torchferry: {warning.render(lang)}")
@@ -117,8 +117,9 @@ def tell_stale_decisions(decided: Iterable[RecordedDecision], findings: Iterable
         gone = sum(tuple(place) not in places for place in each.places)
         if gone:
             warning = say_plural(
-                "{id}, decided by {name}: one place is gone or has changed, and is not decided any more",
-                "{id}, decided by {name}: {count} places are gone or have changed, and are not decided any more",
+                "{id}: one place that {name} accepted has changed or is gone; the decision no longer applies to it",
+                "{id}: {count} places that {name} accepted have changed or are gone; the decision no longer applies "
+                "to them",
                 id=each.id,
                 name=each.by,
                 count=gone,

@@ -131,7 +131,12 @@ class _Copying:
         if located is None:
             return None
         if inspected.editable:
-            self.editable.append(say("{name} is in a working tree: migrate it there", name=inspected.package))
+            self.editable.append(
+                say(
+                    "{name} is installed as editable: it was not copied; migrate it in its own folder",
+                    name=inspected.package,
+                )
+            )
             return None
         distribution = located.distribution
         reader = Reader(distribution, inspected.package, self.setting.target.words)
@@ -198,5 +203,5 @@ def _messages(packages: list[CopiedPackage], overlay: Overlay) -> Iterator[Messa
     if packages and overlay.check:
         yield say("nothing was written")
     elif packages:
-        yield say("put it first: PYTHONPATH={folder} python ...", folder=overlay.folder)
-        yield say("`torchferry undo` removes it; it serves only the versions above")
+        yield say("import the copies first: PYTHONPATH={folder} python ...", folder=overlay.folder)
+        yield say("the copies fit only the versions above; `torchferry undo` removes them")

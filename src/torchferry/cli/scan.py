@@ -72,7 +72,9 @@ if TYPE_CHECKING:
     "--kept", "list_mentions", is_flag=True, help="List every CUDA word that stays without a finding, and why."
 )
 @click.option(
-    "--plan", is_flag=True, help="Print the way to an accepted port instead: phases, counts, commands; text or json."
+    "--plan",
+    is_flag=True,
+    help="Print a plan up to acceptance instead of the report: phases, counts, commands; text or json.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option(
@@ -102,7 +104,7 @@ def command(
 
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
     from standard input. The report shows the verdict, counts, what blocks, and every place with what to do there.
-    With `--style` it is about code as `migrate --style` would write it, and says what that would leave.
+    With `--style`, it is the report of the code that `migrate --style` would write: what would be left to do.
     """
     lang = choices.lang
     if plan and (output_format not in ("text", "json") or choices.only or choices.home is not None):
@@ -112,9 +114,10 @@ def command(
         )
     if style != "native" and (plan or rehearse or reproduction is not None):
         raise UsageError(
-            say("--plan, --rehearse and --reproduction are about the style `native`"),
+            say("--plan, --rehearse and --reproduction work only with `--style native`"),
             say(
-                "use --style without them; `torchferry migrate --style {style} --rehearse` runs the result", style=style
+                "leave them out; `torchferry migrate --style {style} --rehearse COMMAND` rehearses the result",
+                style=style,
             ),
         )
     choices = choices._replace(style=style, device_module=device_module)
@@ -268,9 +271,11 @@ def _interrupted(root: Path) -> Iterator[Message]:
                 yield say("a migration of {root} was interrupted; `torchferry undo {root}` undoes it", root=root)
                 continue
             yield say(
-                "{folder} contains an interrupted migration that is not known as yours ({problem}); it is ignored",
+                "{folder} contains an interrupted migration that is not known as yours ({problem}); it is ignored; "
+                "`torchferry undo {root}` shows it",
                 folder=journal.folder,
                 problem=journal.problem,
+                root=root,
             )
     except TorchferryError as error:
         yield error.message

@@ -102,7 +102,7 @@ def judged_by_runs(
         TorchferryError: no copy can be made.
     """
     if not runs.commands:
-        raise UsageError(say("--reproduction writes what --rehearse shows: name a command to rehearse"))
+        raise UsageError(say("--reproduction saves what a rehearsal shows: add --rehearse COMMAND"))
     if not is_whole or choices.home is not None:
         raise UsageError(
             say("--rehearse needs the whole project"), say("name its folder, without --select and --ignore")
@@ -154,7 +154,7 @@ def _asked(text: str, root: Path, paths: list[str]) -> Asked:
     except ValueError as error:
         raise UsageError(say("`{command}` is not a command: {error}", command=text, error=error)) from None
     if not words:
-        raise UsageError(say("`{command}` does not start a program of the project", command=text))
+        raise _starts_nothing(text)
     for index, entry in _entries(words, root, frozenset(paths)):
         return Asked(text, tuple(words), entry, tuple(words[index + 1 :]))
     return Asked(text, tuple(words), words[0], tuple(words[1:]))
@@ -202,8 +202,12 @@ def _program_of(asked: Asked, programs: Sequence[Judged]) -> int:
     for number, judged in enumerate(programs):
         if asked.entry == (judged.program.name or judged.program.path) and judged.program.starts:
             return number
-    raise UsageError(
-        say("`{command}` does not start a program of the project", command=asked.text),
+    raise _starts_nothing(asked.text)
+
+
+def _starts_nothing(command: str) -> UsageError:
+    return UsageError(
+        say("`{command}` does not start a program of the project", command=command),
         say("name the file from the project's folder: python tools/train.py"),
     )
 
@@ -315,6 +319,7 @@ class _Copy:
         rehearsal: Rehearsal,
     ) -> Seen:
         place = self.place(end.file, end.line)
+        at: object = place or _unknown()
         ends = Ending.NOTHING
         if end.why == ending.WELL:
             ends = Ending.WELL
@@ -322,27 +327,29 @@ class _Copy:
             card = rehearsal.profile.card or rehearsal.resolved().title
             message = say("it ended normally, but nothing ran on the card")
             if count:
-                message = say("it ended normally on {card}; operators that ran there: {count}", card=card, count=count)
+                message = say("it ended normally on {card}; operator calls there: {count}", card=card, count=count)
         elif end.why == ending.CARD:
             ends = Ending.CARD
             message = _failure(end, place)
         elif end.why == ending.PACKAGE and _lacking(static, end.subject):
             ends = Ending.CARD
-            message = say("it stopped at {place}: {what} does not exist for the card", place=place, what=end.subject)
+            message = say("it stopped at {place}: {what} does not exist for the card", place=at, what=end.subject)
         elif end.why == ending.PACKAGE and aggregate.without_torch:
             message = supported_torch.not_in(aggregate.without_torch)
         elif end.why == ending.PACKAGE:
             message = say("{what} is not installed here; install it and run it again", what=end.subject)
         elif end.why == ending.TIME:
-            message = say("the time limit ended it ({seconds} s)", seconds=f"{seconds:g}")
+            message = say(
+                "the time limit ended it ({seconds} s); --rehearse-seconds sets another one", seconds=f"{seconds:g}"
+            )
         elif end.why == ending.NOT_REHEARSED:
             message = say(
-                "it stopped at {place}: {what} exists on the card but is not rehearsed", place=place, what=end.subject
+                "it stopped at {place}: {what} exists on the card but is not rehearsed", place=at, what=end.subject
             )
         else:
             message = say(
-                "it failed by itself at {place}, with exit code {code}: {error}",
-                place=place or say("outside the project's code"),
+                "it failed at {place}, but not because of the card; exit code {code}: {error}",
+                place=at,
                 code=code,
                 error=self.shown(end.error),
             )
@@ -363,9 +370,10 @@ class _Copy:
 
     def _notes(self, end: End, aggregate: Aggregate) -> Iterator[Message]:
         for event in dict.fromkeys((event.subject, self.place(event.file, event.line)) for event in end.caught[:5]):
-            yield say("it continued after a failure that it caught: {what} at {place}", what=event[0], place=event[1])
+            place = event[1] or _unknown()
+            yield say("it continued after a failure that it caught: {what} at {place}", what=event[0], place=place)
         if aggregate.mostly_on_host:
-            yield say("the larger part ran on the CPU")
+            yield say("the CPU did more of the models' work than the device")
 
     def place(self, file: str, line: int) -> str:
         """Return a line of the copy as the line of the tree that it was made from."""
@@ -401,9 +409,13 @@ def _lacking(static: Judged, module: str) -> bool:
     return any(name in (wanted, wanted.rpartition(".")[2]) or wanted.startswith(f"{name}.") for name in names)
 
 
+def _unknown() -> Message:
+    return say("an unknown place")
+
+
 def _failure(end: End, place: str) -> Message:
     """Return what was seen to fail for the card, and what to do."""
-    at: object = place or say("outside the project's code")
+    at: object = place or _unknown()
     if end.kind == "missing-operator":
         return say("it stopped at {place}: the plugin lacks the operator {what}", place=at, what=end.subject)
     if end.kind == "missing-api":

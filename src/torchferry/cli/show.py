@@ -54,10 +54,10 @@ def decision_named(report: Report, name: str) -> ReportedDecision:
         if decision.id == name:
             return decision
     if not every:
-        raise UsageError(say("`{name}` is not open: nothing is left to decide", name=name))
+        raise UsageError(say("unknown decision `{name}`: this scan leaves nothing to decide", name=name))
     # translators: the kind of a name that is unknown, as in "unknown decision `x`"
     error = unknown_name(translatable("decision"), name, [decision.id for decision in every])
-    raise UsageError(say("{error}: it is settled, or was never one", error=error.message), error.advice)
+    raise UsageError(say("{error}: this scan does not list it; it may be settled", error=error.message), error.advice)
 
 
 def asked(choices: Choices, setting: RunSettings) -> str:

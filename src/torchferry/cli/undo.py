@@ -67,7 +67,7 @@ def command(path: Path, everything: bool, trust_journal: bool, lang: str | None)
         for journal in reversed(chosen):
             undo(tree, journal, trust_journal)
             if journal.is_decision:
-                print_text(say("took back the decision of {created}", created=journal.created).render(lang))
+                print_text(say("undid the decision of {created}", created=journal.created).render(lang))
                 continue
             print_text(
                 say_plural(
@@ -118,8 +118,8 @@ def _tell_root(plan: UndoPlan, path: Path, lang: str) -> None:
     outside = plan.outside
     if outside:
         text = say_plural(
-            "it changed {count} file outside of {path}, which is taken back too: {names}",
-            "it changed {count} files outside of {path}, which are taken back too: {names}",
+            "it changed {count} file outside of {path}, which is restored too: {names}",
+            "it changed {count} files outside of {path}, which are restored too: {names}",
             count=len(outside),
             path=path,
             names=named(outside),

@@ -60,7 +60,7 @@ def spend(steps: int = 1) -> None:
         budget.left -= steps
         if budget.left < 0:
             raise TooCostlyError(
-                say("too costly, not examined: the limit of steps for a file is {limit}; divide the file", limit=STEPS)
+                say("too costly, not examined: the limit of steps for a file is {limit}; split the file", limit=STEPS)
             )
 
 

@@ -154,14 +154,14 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
     if program is None and first == "torchrun":
         missing = not is_importable("torch")
         raise UsageError(
-            say("there is no command `{name}`, which comes with torch", name=first),
+            say("command `{name}` not found; it is installed with torch", name=first),
             supported_torch.how_to_install(sys.executable)
             if missing
             else say("`python -m torch.distributed.run` is the same program"),
         )
     if program is None:
         raise UsageError(
-            say("there is no command `{name}`", name=first),
+            say("command `{name}` not found", name=first),
             say("write what you would type without torchferry, such as {example}", example="-- python train.py"),
         )
     return [program, *command[1:]]

@@ -9,7 +9,7 @@ from torchferry.core import toml
 from torchferry.core.enclosing_folders import enclosing_folders, is_planted, is_work_tree
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.files import LARGEST_SETTINGS, read_text
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.core.pathmap import LONGEST_NAME, PathMap, path_entry
 from torchferry.core.record import NamedTuple
 
@@ -136,11 +136,11 @@ def read(path: Path) -> Config:
         if not isinstance(table, dict):
             raise UsageError(
                 say(
-                    "{path}: `{key}` is {value}, which is not a valid {kind}",
+                    "{path}: `{key}` must be {kind}, not {value}",
                     path=path,
                     key=name,
+                    kind=_named_kind(dict),
                     value=repr(table)[:80],
-                    kind="dict",
                 )
             )
     values: dict[str, Any] = {"source": path}
@@ -153,15 +153,24 @@ def read(path: Path) -> Config:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise UsageError(
                 say(
-                    "{path}: `{key}` is {value}, which is not a valid {kind}",
+                    "{path}: `{key}` must be {kind}, not {value}",
                     path=path,
                     key=key,
-                    value=repr(value),
-                    kind=kind.__name__,
+                    kind=_named_kind(kind),
+                    value=repr(value)[:80],
                 )
             )
         values[key.replace("-", "_")] = _checked(path, key, value)
     return Config(**values)
+
+
+def _named_kind(kind: type) -> Message:
+    """Return what a kind of value is called in TOML."""
+    if kind is bool:
+        return say("true or false")
+    if kind is int:
+        return say("a whole number")
+    return say("a table") if kind is dict else say("a list") if kind is list else say("a string")
 
 
 def _checked(path: Path, key: str, value: Any) -> Any:
@@ -177,7 +186,7 @@ def _checked(path: Path, key: str, value: Any) -> Any:
 
 def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(say("{path}: `{key}` is a list of strings", path=path, key=key))
+        raise UsageError(say("{path}: `{key}` must be a list of strings", path=path, key=key))
     return tuple(value)
 
 
@@ -191,7 +200,7 @@ def check_paths(path: str, table: dict[str, Any]) -> None:
         if not old or not isinstance(new, str):
             raise UsageError(
                 say(
-                    "{path}: `paths` maps one path to another, not {old} to {new}",
+                    "{path}: `paths` must map a path to a path; it maps {old} to {new}",
                     path=path,
                     old=repr(old),
                     new=repr(new),
@@ -215,7 +224,7 @@ def check_paths(path: str, table: dict[str, Any]) -> None:
         ):
             raise UsageError(
                 say(
-                    "{path}: `paths` maps {old} to {new}, which is no pattern of files in a folder",
+                    "{path}: `paths` maps {old} to {new}, which is not a folder with a pattern of file names",
                     path=path,
                     old=repr(old),
                     new=repr(new),
@@ -234,14 +243,15 @@ def check_paths(path: str, table: dict[str, Any]) -> None:
                     new=repr(new),
                 ),
                 say(
-                    "end a folder and what stands in its place both with a slash, or neither; "
-                    "the folder that the files of a pattern go to ends with one"
+                    "end both paths with a slash, or neither; the folder that the files of a pattern go to must end "
+                    "with one"
                 ),
             )
         if not (old + new).isprintable() or set(old + new) & _QUOTES:
             raise UsageError(
                 say(
-                    "{path}: `paths` maps {old} to {new}: quotes and control characters would break the files",
+                    "{path}: `paths` maps {old} to {new}: remove quotes and control characters, which would break the "
+                    "files",
                     path=path,
                     old=repr(old),
                     new=repr(new),
@@ -257,7 +267,7 @@ def check_paths(path: str, table: dict[str, Any]) -> None:
                 first=repr(conflict.first),
                 second=repr(conflict.second),
             ),
-            say("make one of the patterns narrower than the other; the narrower one then holds for its files"),
+            say("make one of the patterns narrower than the other; the narrower one then applies to its files"),
         )
     again = mapping.unstable()
     if again is not None:

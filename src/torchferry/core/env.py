@@ -17,7 +17,7 @@ VARIABLES = {
     "TORCHFERRY_SHIM": "1, true, yes or on: `import torch` redirects torch.cuda to the accelerator that is installed",
     "TORCHFERRY_SHIM_TARGET": "target of the redirect, or `auto` (default)",
     "PREFERRED_DEVICE": "device for DeviceManager, such as `cuda:1` or `cpu`; default: the first one available",
-    "PREFERRED_DEVICE_FALLBACK": "without it: `warn`, `error`, `allow` or `cpu`; see DeviceManager(fallback=)",
+    "PREFERRED_DEVICE_FALLBACK": "for a missing device: `warn`, `error`, `allow`, `cpu`; see DeviceManager(fallback=)",
     "TORCHFERRY_TRACEBACK": "1, true, yes or on: an internal error shows its whole traceback",
     "FORCE_COLOR": "when set, colours are printed also where no terminal is; 0: nowhere (https://force-color.org)",
     "NO_COLOR": "when set, no colour is printed, whatever else is set (https://no-color.org)",

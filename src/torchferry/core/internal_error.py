@@ -100,7 +100,7 @@ def _lines(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
 def _of_the_machine(error: BaseException) -> Message | None:
     """Return what the machine lacks; None where it is not the cause."""
     if isinstance(error, MemoryError):
-        return say("the memory is full; TORCHFERRY_JOBS=1 needs less of it, and so does a part of the project")
+        return say("out of memory; set TORCHFERRY_JOBS=1, or name a part of the project")
     if not isinstance(error, OSError) or error.errno not in _OF_THE_MACHINE:
         return None
     if error.filename is None:

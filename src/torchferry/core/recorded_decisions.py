@@ -75,13 +75,16 @@ def read_decisions(root: Path) -> tuple[RecordedDecision, ...]:
     except (toml.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             say("{path} is not TOML: {error}", path=path, error=error),
-            say("settle a conflict of git in it, or remove it and decide again"),
+            say("correct it (a git conflict?), or remove it and decide again"),
         ) from None
     except OSError as error:
         raise UsageError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None
     entries = document.get("decision", [])
     if set(document) - {"decision"} or not isinstance(entries, list):
-        raise UsageError(say("{path} is no file of decisions: it has other tables", path=path))
+        raise UsageError(
+            say("{path} is not a file of decisions: it has other keys than `decision`", path=path),
+            say("remove them, or remove the file and decide again"),
+        )
     decisions = tuple(_decision(path, number, entry) for number, entry in enumerate(entries, 1))
     _refuse_contradictions(path, decisions)
     return decisions
@@ -90,7 +93,10 @@ def read_decisions(root: Path) -> tuple[RecordedDecision, ...]:
 def _decision(path: Path, number: int, entry: Any) -> RecordedDecision:
     problem = UsageError(
         say("{path}: decision {number} is not complete or has a wrong value", path=path, number=number),
-        say("it needs the texts {names}, and a list `places`", names=", ".join(f"`{name}`" for name in _TEXTS)),
+        say(
+            "it needs the strings {names} and the list `places`; correct it or remove it",
+            names=", ".join(f"`{name}`" for name in _TEXTS),
+        ),
     )
     if not isinstance(entry, dict) or set(entry) != _KEYS:
         raise problem

@@ -150,7 +150,7 @@ _HAS_DIGIT = re.compile("[0-9]")
 
 def _secret_name(path: str) -> Message | None:
     *folders, name = path.lower().replace("\\", "/").strip("/").split("/")
-    reason = say("files of this name hold secrets")
+    reason = say("files of this name usually hold secrets")
     if name.endswith(HARMLESS_SUFFIXES):
         return None
     if name in SECRET_FILES or name.endswith(SECRET_SUFFIXES) or any(form.match(name) for form in SECRET_NAMES):
@@ -168,7 +168,7 @@ def _secret_name(path: str) -> Message | None:
 _DEEPEST = 3
 """Archives in archives that are unpacked; a compressed tar is two of them."""
 
-_UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not examined for secrets to its end"))
+_UNEXAMINED_ARCHIVE = FoundSecret(0, say("an archive that was not fully examined for secrets"))
 
 
 def _in_archive(data: bytes, depth: int) -> list[FoundSecret]:
@@ -361,7 +361,7 @@ def _spans_of(text: str, suffix: str) -> Iterator[_Span]:
     if longest >= 40 and suffix not in _NO_RANDOM and (suffix in SOURCE_SUFFIXES or suffix not in PROSE_SUFFIXES):
         for match in _QUOTED_RUN.finditer(text):
             if is_random_base64(match[1]) and not is_placeholder(match[1]) and not _is_digest(lowered, match.start()):
-                yield _Span(match.start(1), match.end(1), say("random characters, as many as a key has"))
+                yield _Span(match.start(1), match.end(1), say("random characters, as long as a key"))
 
 
 def _is_basic(value: str) -> bool:
@@ -386,24 +386,24 @@ def _is_digest(lowered: str, at: int) -> bool:
 
 def _reason(kind: str) -> Message:
     if kind == "key":
-        return say("a private key, or what only its owner may have")
+        return say("a private key, a key store or an encrypted vault")
     if kind == "hash":
         return say("a hash of a password")
     if kind in ("bearer", "basic"):
-        return say("a token in a header of HTTP")
+        return say("a token in an HTTP header")
     if kind == "command":
         return say("a password in a command")
     if kind == "call":
         return say("a password in a call")
     if kind == "cookie":
-        return say("a cookie, which opens what its site knows")
+        return say("a cookie, which can give access to an account")
     if kind == "signature":
-        return say("an address with a signature, which opens what it names")
-    return say("a token or key, by its form")
+        return say("a signed URL, which gives access to what it names")
+    return say("text that has the form of a token or key")
 
 
 def _named(name: str) -> Message:
-    return say("a value of the name `{name}`", name=masked(name[-64:]))
+    return say("the value of `{name}`", name=masked(name[-64:]))
 
 
 def _end_of(kind: str, text: str, match: re.Match[str]) -> int:
@@ -478,7 +478,7 @@ def _address_spans(text: str) -> Iterator[_Span]:
             is_named = secret is not None and not secret.isdigit() and not _is_spoken_pair(user, secret)
             if is_named if secret is not None else is_random(user, 20) and not is_placeholder(user):
                 group = "user" if secret is None else "secret"
-                yield _Span(match.start(group), match.end(group), say("a password in an address"))
+                yield _Span(match.start(group), match.end(group), say("a password in a URL"))
         at = text.find("://", at)
 
 
@@ -495,7 +495,7 @@ def _named_spans(text: str, lowered: str, suffix: str) -> Iterator[_Span]:
     is_code = suffix in SOURCE_SUFFIXES
     for count, each in enumerate(assignments(text, lowered)):
         if count == MOST_ASSIGNMENTS:
-            yield _Span(each.start, each.start + 1, say("too many names of secrets: not examined from here on"))
+            yield _Span(each.start, each.start + 1, say("too many names of secrets: the rest was not examined"))
             return
         rank = rank_of(each.words)
         value = text[each.start : each.end].strip()

@@ -57,8 +57,7 @@ def require(version: str, tool: Message) -> None:
     if release(version) < OLDEST:
         raise TorchferryError(
             say(
-                "torch {version} in {environment} is too old for {tool}: "
-                "torch {oldest} is the first that has what it takes",
+                "torch {version} in {environment} is too old for {tool}: torch {oldest} or later is required",
                 version=version,
                 environment=sys.prefix,
                 tool=tool,
@@ -66,7 +65,7 @@ def require(version: str, tool: Message) -> None:
             ),
             say(
                 "use an environment with torch {oldest} or later (it ran with {ran}); "
-                "`torchferry migrate`, `torchferry device vendor` and `torchferry doctor` serve an older torch too",
+                "`torchferry migrate`, `torchferry device vendor` and `torchferry doctor` work with an older torch too",
                 oldest=_dotted(OLDEST),
                 ran=ran(),
             ),

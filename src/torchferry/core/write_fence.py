@@ -89,7 +89,11 @@ class WriteFence(NamedTuple):
         if refused:
             folders = ", ".join(roots) or say("no folder")
             raise OutsideRequestError(
-                refused, say("files may be changed only in: {folders}; start it for another folder", folders=folders)
+                refused,
+                say(
+                    "files may be changed only in: {folders} (`--root` of `torchferry mcp`, or TORCHFERRY_WRITE_ROOTS)",
+                    folders=folders,
+                ),
             )
 
 

@@ -92,7 +92,7 @@ def _write(top: Directory, write: Write) -> None:
         if parent.has(name):
             status = parent.status(name)
             if stat.S_ISREG(status.st_mode) and parent.read(name) != write.before:
-                raise ConflictError([write.path])  # the original was changed after it was examined
+                raise ConflictError([write.path], read=True)  # the original was changed after it was examined
             mode = write.mode if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
         parent.remove(name)  # a copied file keeps its mode, which may forbid writing
         parent.create(name, write.after, mode & 0o777)

@@ -32,7 +32,7 @@ def uncommitted(root: Path) -> list[str]:
     above = git(root, "rev-parse", "--show-prefix") if shown else ""
     if shown is None or above is None:
         raise TorchferryError(
-            say("git cannot say which files of {root} have changes that are not committed", root=root),
+            say("git cannot tell which files of {root} have changes that are not committed", root=root),
             say("run `git -C {root} status` and fix the problem, or use --allow-dirty", root=root),
         )
     paths = [line[3:].removeprefix(above.rstrip("\n")) for line in shown.split("\0") if line]

@@ -29,5 +29,5 @@ def refuse_interrupted_above(real: Path) -> None:
         if any(journal.touches(folder, real) for journal in unfinished):
             raise TorchferryError(
                 say("a migration of {root} was interrupted, and it changed files of {path}", root=folder, path=real),
-                say("take it back first: `torchferry undo {root}`", root=folder),
+                say("undo it first: `torchferry undo {root}`", root=folder),
             )

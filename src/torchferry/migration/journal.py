@@ -169,7 +169,8 @@ class Journal(NamedTuple):
                     "journal {number} is damaged: the saved content of {path} has changed",
                     number=self.number,
                     path=change.path,
-                )
+                ),
+                say("restore the files another way, such as from git, then remove {folder}", folder=self.folder),
             )
         return data
 
@@ -282,7 +283,7 @@ def own_file(place: Directory, name: str) -> int:
 
 def _not_ours(error: WrongKindError) -> TorchferryError:
     return TorchferryError(
-        say("`{path}` was not made by torchferry: it is a link, or of another kind", path=error.filename),
+        say("`{path}` was not made by torchferry: it is a link, or the wrong kind of file", path=error.filename),
         say("move it away and try again"),
     )
 

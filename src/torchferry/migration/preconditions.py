@@ -42,7 +42,7 @@ def check_not_migrated(root: Path, target: Target, analysis: Analysis) -> None:
     other = _imported_plugin(root, target, analysis)
     if other is not None:
         raise TorchferryError(
-            say("this tree uses {plugin} and no CUDA: it has already been migrated", plugin=other),
+            say("this tree uses {plugin} and no CUDA: there is no CUDA code to migrate", plugin=other),
             say("start from the CUDA version; `--out DIR` writes one copy for each target"),
         )
 

@@ -15,16 +15,23 @@ from torchferry.migration.journal import Journal
 class ConflictError(TorchferryError):
     """Files are not what they should be; `paths` names them."""
 
-    def __init__(self, paths: list[str], advice: Message | None = None) -> None:
-        super().__init__(
-            say_plural(
-                "{count} file has changed since: {names}",
-                "{count} files have changed since: {names}",
-                count=len(paths),
-                names=named(paths),
-            ),
-            advice or say("save those changes elsewhere and restore the files, then try again; nothing was touched"),
-        )
+    def __init__(self, paths: list[str], advice: Message | None = None, *, read: bool = False) -> None:
+        values = {"count": len(paths), "names": named(paths)}
+        if read:  # what is to be written was made from another content
+            message = say_plural(
+                "{count} file has changed since torchferry read it: {names}",
+                "{count} files have changed since torchferry read them: {names}",
+                **values,
+            )
+            usual = say("run the command again; nothing was changed")
+        else:
+            message = say_plural(
+                "{count} file has changed since torchferry wrote it: {names}",
+                "{count} files have changed since torchferry wrote them: {names}",
+                **values,
+            )
+            usual = say("save those changes elsewhere and restore the files, then try again; nothing was touched")
+        super().__init__(message, advice or usual)
         self.paths = paths
 
 
@@ -43,7 +50,7 @@ class UnknownJournalError(TorchferryError):
                 removed=_listed([change.path for change in journal.changes if change.before is None]),
             ),
             say(
-                "if you migrated this tree on another machine, as another user or before it was copied, say "
+                "if you migrated this tree on another machine, as another user or before it was copied, run "
                 "`torchferry undo {root} --trust-journal`; otherwise remove {folder}",
                 root=root,
                 folder=journal.folder,
@@ -63,7 +70,7 @@ def refuse_changed(root: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     """
     changed = [path for path, data in contents if _present(root / path) != data]
     if changed:
-        raise ConflictError(changed)
+        raise ConflictError(changed, read=True)
 
 
 def _present(path: Path) -> bytes | None:

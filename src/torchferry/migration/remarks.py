@@ -82,7 +82,7 @@ def _installed(target: Target, plugin: InstalledPlugin) -> Message:
     """Say that the version is that of an environment, or that the user named another one."""
     name = target.backend.PLUGIN
     if target.version == plugin.release:
-        return say("{place} has {plugin} {version}: that is assumed.", place=plugin.place, plugin=name,
+        return say("{place} has {plugin} {version}: this version is assumed.", place=plugin.place, plugin=name,
                    version=plugin.version)  # fmt: skip
     return say(
         "{place} has {plugin} {version}; the code was examined for {named}, as it was asked for.",

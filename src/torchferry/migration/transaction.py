@@ -165,7 +165,7 @@ def recover(tree: Tree, trust: bool = False) -> list[Journal]:
     """
     taken_back = [journal for journal in tree.journals() if journal.state != DONE]
     refuse_unknown(tree, taken_back, trust)
-    advice = say("a migration was interrupted there; take it back first: `torchferry undo {root}`", root=tree.root)
+    advice = say("a migration was interrupted there; undo it first: `torchferry undo {root}`", root=tree.root)
     for journal in taken_back:
         _require_restorable(tree, journal, advice)
     for journal in reversed(taken_back):
@@ -201,7 +201,7 @@ def apply(
     expected = {write.path: None if write.before is None else digest(write.before) for write in planned}
     changed = [path for path, before in expected.items() if _current(tree, path) != before]
     if changed:
-        raise ConflictError(changed)
+        raise ConflictError(changed, read=True)
     tree.fence.require(
         [tree.real / write.path for write in planned if write.before is not None],
         say("name these files, or the folder around them"),
@@ -224,14 +224,20 @@ def apply(
     except BaseException as error:
         problem = _taken_back(tree, journal, error.paths if isinstance(error, ConflictError) else ())
         if not isinstance(error, OSError):
+            if problem is not None and isinstance(error, TorchferryError):
+                raise _half_done(error.message, problem, tree) from None
             raise
-        values = {"path": error.filename, "error": error.strerror}
+        failure = say("cannot write {path}: {error}", path=error.filename, error=error.strerror)
         if problem is not None:
-            raise TorchferryError(
-                say("cannot write {path}: {error}; restoring failed too: {problem}", **values, problem=problem),
-                say("fix the cause, then `torchferry undo {root}` restores the rest", root=tree.root),
-            ) from None
-        raise TorchferryError(say("cannot write {path}: {error}; everything was restored", **values)) from None
+            raise _half_done(failure, problem, tree) from None
+        raise TorchferryError(say("{error}; everything was restored", error=failure)) from None
+
+
+def _half_done(failure: Message, problem: Message, tree: Tree) -> TorchferryError:
+    return TorchferryError(
+        say("{error}; restoring failed too: {problem}", error=failure, problem=problem),
+        say("fix the cause, then `torchferry undo {root}` restores the rest", root=tree.root),
+    )
 
 
 def undo(tree: Tree, journal: Journal, trust: bool = False) -> None:
@@ -243,7 +249,7 @@ def undo(tree: Tree, journal: Journal, trust: bool = False) -> None:
         UnknownJournalError: the journal is not known to be made here by this user, and `trust` is not set.
     """
     refuse_unknown(tree, [journal], trust)
-    _require_restorable(tree, journal, say("take it back where it was made: `torchferry undo {root}`", root=tree.root))
+    _require_restorable(tree, journal, say("undo it where it was made: `torchferry undo {root}`", root=tree.root))
     _restore(tree, journal)
 
 
@@ -386,7 +392,7 @@ def _move_into_place(tree: Tree, journal: Journal) -> None:
     with own_folder(tree.place, journal.number) as folder, own_folder(folder, "after") as after:
         for index, change in enumerate(counted(say("writing files"), journal.changes)):
             if _current(tree, change.path) != change.before:  # an editor saved it while the journal was written
-                raise ConflictError([change.path])
+                raise ConflictError([change.path], read=True)
             with _parent(tree, change.path) as parent:
                 _move(after, f"{index:06}", parent, _base(change.path), _temporary(journal, index))
     _sync_parents(tree, [change.path for change in journal.changes])
@@ -556,4 +562,4 @@ def _parent(tree: Tree, path: str) -> Directory:
 
 
 def _linked(path: str) -> TorchferryError:
-    return TorchferryError(say("`{path}` is a link or is reached by one; nothing is written there", path=path))
+    return TorchferryError(say("`{path}` is a link, or is reached through one; nothing is written there", path=path))

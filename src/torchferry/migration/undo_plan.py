@@ -104,9 +104,11 @@ def _advice(asked: Path, folder: Path, elsewhere: Iterable[Path]) -> Message:
     """Say where the user may have meant; nothing is taken back there."""
     for place in (*folder.parents, *_folders_in(folder), *_folders_in(folder.parent)):
         if os.path.lexists(place / FOLDER) and any(each.touches(place, asked) for each in readable_journals(place)):
-            return say("`torchferry undo {root}` takes back a migration that is recorded there", root=place)
+            return say("`torchferry undo {root}` undoes a migration that is recorded there", root=place)
     for place in elsewhere:
-        return say("the migrations of {root} changed other files; `torchferry undo {root}` takes one back", root=place)
+        return say(
+            "the migrations of {root} changed other files; `torchferry undo {root}` undoes the last one", root=place
+        )
     return say("a copy (`--out`) is undone by removing it, a patch by `git apply -R`")
 
 

@@ -355,16 +355,16 @@ def parse(text: str) -> ast.Module:
     except (RecursionError, MemoryError):
         raise UnparsableError(say("nested too deeply for Python's parser")) from None
     except ValueError:  # Python 3.10 and 3.11.3 and before
-        raise UnparsableError(say("holds NUL bytes")) from None
+        raise UnparsableError(say("contains NUL bytes, which Python source may not have")) from None
 
 
 def _why_not_parsed(text: str, error: SyntaxError) -> Message:
     if "\0" in text:
-        return say("holds NUL bytes")
+        return say("contains NUL bytes, which Python source may not have")
     lines = text.splitlines()
     line = lines[error.lineno - 1] if error.lineno and error.lineno <= len(lines) else ""
     if line.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
-        return say("holds merge-conflict markers; resolve the merge first")
+        return say("contains merge-conflict markers; resolve the merge first")
     if error.msg.startswith(("Missing parentheses in call to 'print'", "Missing parentheses in call to 'exec'")) or (
         "multiple exception types must be parenthesized" in error.msg
         or "leading zeros in decimal" in error.msg

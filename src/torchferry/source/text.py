@@ -154,7 +154,10 @@ def decode_python(data: bytes) -> SourceText:
     for bom, name in _WIDE_BOMS:
         if data.startswith(bom):
             raise UndecodableError(
-                say("encoded as {encoding}, which Python does not accept for source", encoding=name.upper())
+                say(
+                    "encoded as {encoding}, which Python does not accept for source; convert it to UTF-8",
+                    encoding=name.upper(),
+                )
             )
     encoding = _cookie(data)
     if encoding is None:
@@ -166,7 +169,9 @@ def decode_python(data: bytes) -> SourceText:
         info = codecs.lookup(encoding)
     except LookupError:
         raise UndecodableError(
-            say("its coding cookie names `{encoding}`, which Python does not know", encoding=encoding)
+            say(
+                "its encoding declaration names `{encoding}`, which Python does not know; correct it", encoding=encoding
+            )
         ) from None
     return _decode(data, info.name, b"")
 
@@ -193,7 +198,7 @@ def _decode(data: bytes, encoding: str, bom: bytes) -> SourceText:
     try:
         text = codecs.decode(body, encoding)
     except (UnicodeError, ValueError, TypeError) as error:
-        raise UndecodableError(say("not {encoding}: {error}", encoding=encoding, error=error)) from None
+        raise UndecodableError(say("not valid {encoding}: {error}", encoding=encoding, error=error)) from None
     if not isinstance(text, str):
         raise UndecodableError(say("`{encoding}` is not a text encoding", encoding=encoding))
     try:
@@ -231,8 +236,8 @@ def _not_utf8(data: bytes, error: UnicodeDecodeError) -> Message:
         except UnicodeDecodeError:
             continue
         return say(
-            "not UTF-8 (byte {byte} at offset {offset}), perhaps {encoding}; convert it to UTF-8, or name "
-            "its encoding in a coding cookie if it is Python",
+            "not UTF-8 (byte {byte} at offset {offset}), perhaps {encoding}; convert it to UTF-8, or, if it is Python, "
+            "declare its encoding (# -*- coding: {encoding} -*-)",
             byte=f"0x{data[error.start]:02x}",
             offset=error.start,
             encoding=encoding,
