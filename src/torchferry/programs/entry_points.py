@@ -144,8 +144,8 @@ class _Finder:
 
 
 def _first(found: list[Started]) -> tuple[Start, ...]:
-    """Return the commands that start a program, those of documents first, each once."""
-    ordered = sorted(found, key=lambda started: (not started.document, started.start.place.count("/")))
+    """Return the commands that start a program, each once: those of documents first, those of services last."""
+    ordered = sorted(found, key=lambda each: (each.start.is_of_service, not each.document, each.start.place.count("/")))
     unique: dict[str, Start] = {}
     for started in ordered:
         unique.setdefault(started.start.command, started.start)

@@ -166,7 +166,7 @@ class ProgramFacts:
         self._board = board
         self._results = results
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
-        commands = _Commands(program.starts, self._added_words(), reads_files)
+        commands = _Commands(program.own_starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
         self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
