@@ -183,6 +183,22 @@ CASES: list[tuple[str, Files, str]] = [
         "run.sh": "python train.py model.params.attn=fast\n"}, "ALWAYS"),
     ("beside settings of something else", latent(PF, ds_json="{}") | {"run.sh": "python train.py --ds ds.json\n"},
      "ALWAYS"),
+    ("merged with a table", latent(PP, before="config = OmegaConf.merge(config, dict(attn='fast'))\n"),
+     "CHOSEN"),
+    ("merged with a table that says nothing", latent(PP, before="config = OmegaConf.merge(config, {'seed': 1})\n"),
+     "OPTION"),
+    ("merged with what nobody knows", latent(PP, before="config = OmegaConf.merge(config, torch.load('x'))\n"),
+     "CHOSEN"),
+    ("changed by its path", latent(PP, before="OmegaConf.update(config, 'model.params.attn', 'fast')\n"), "CHOSEN"),
+    ("a table is changed in place", latent(PP, before="config.model.params.update(attn='fast')\n"), "CHOSEN"),
+    ("a table is replaced", latent(PP, before="config.model.params = {'attn': 'fast'}\n"), "CHOSEN"),
+    ("of two files", latent(PP, before="config = OmegaConf.merge(config, OmegaConf.load('b.yaml'))\n", b_yaml="x: 1\n"),
+     "OPTION"),
+    ("of two files that differ", latent(PP, before="config = OmegaConf.merge(config, OmegaConf.load('b.yaml'))\n",
+                                        b_yaml="model: {params: {attn: fast}}\n"), "CHOSEN"),
+    ("of two files, changed", latent(PP, before="config.model.params.attn = input()\n"
+                                     "config = OmegaConf.merge(config, OmegaConf.load('b.yaml'))\n", b_yaml="x: 1\n"),
+     "CHOSEN"),
     # Lightning's command line
     ("started by Lightning: plain", lightning(OF_CLI), "OPTION"),
     ("started by Lightning: fast", lightning(OF_CLI.replace("plain", "fast")), "ALWAYS"),
@@ -238,3 +254,17 @@ def test_settings_that_are_put_into_one_another(
         "run.sh": f"python train.py {command}\n",
     }
     assert need(judged(tmp_path, files)["train.py"])[0] == expected
+
+
+def test_each_program_has_the_values_of_its_own_settings(tmp_path: Path) -> None:
+    files = latent(PP)
+    main = files.pop("train.py")
+    for name, attn in (("plain", PP), ("fast", PF), ("other", PP)):
+        files |= {f"{name}.py": main.replace("config.yaml", f"{name}.yaml")}
+        files |= {f"{name}.yaml": f"model:\n  target: nets.Net\n{attn}"}
+    found = judged(tmp_path, files)
+    assert {name: need(program)[0] for name, program in found.items()} == {
+        "plain.py": "OPTION",
+        "fast.py": "ALWAYS",
+        "other.py": "OPTION",
+    }

@@ -198,10 +198,22 @@ class Members:
         stores = self._stores[name]
         return None if places is None or stores is None else [each for each in stores if each.base.place in places]
 
-    def is_stored_anywhere(self, of: Object, name: str) -> bool:
-        """Whether the program may store something under a name in an object that nobody can tell, or computes names."""
+    def may_be_set(self, of: SettingsObject, name: str) -> bool:
+        """Whether the program may put something in the place of a setting, or of the tables around it.
+
+        What it stores in an object that nobody can tell counts for the setting itself.
+        """
         stores = self._stores_into((), name)
-        return stores is None or bool(stores) or bool(self._facts.ask("set by name", ((of.key,), name, False)))
+        if stores is None or stores or self._facts.ask("set by name", (_keys_of(of), name, False)):
+            return True
+        around = (of._replace(keys=of.keys[:number]) for number in range(len(of.keys)))
+        return any(self._is_replaced(each, of.keys[number]) for number, each in enumerate(around))
+
+    def _is_replaced(self, of: SettingsObject, name: str) -> bool:
+        """Whether the program surely stores something under a name in a table of settings."""
+        keys = _keys_of(of)
+        stores = self._stores_into(keys, name) or ()
+        return any(not self._keys[store.site].isdisjoint(keys) for store in stores)
 
     def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> tuple[object, ...] | None:
         """Return where the program stores, or may store, under a name in an object, told by its keys."""
@@ -537,7 +549,12 @@ def _layers_of(of: Object) -> tuple[Object, ...]:
 
 
 def _keys_of(of: Object) -> tuple[object, ...]:
-    """Return what an object is known by: an object of a class has also what is stored in the class."""
+    """Return what an object is known by: an object of a class has also what is stored in the class.
+
+    So do settings of several files have what is stored in those of one.
+    """
+    if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
+        return (of.key, *(of._replace(files=(file,)).key for file in of.files))
     return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
 
 

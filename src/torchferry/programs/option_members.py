@@ -143,8 +143,9 @@ class OptionMembers:
         dots = len(reference["up"]) if reference is not None else 0
         if reference is None or depth > _DEEPEST or dots > len(keys):
             return Member(known=Known(UNSAID))
-        *outer, last = (*(keys[: len(keys) - dots] if dots else ()), *reference["keys"].split("."))
-        found = self.of_settings(of._replace(keys=tuple(outer)), last, depth + 1)
+        around = keys[: len(keys) - dots] if dots else ()
+        path = (*around, *str(reference["keys"]).split("."))
+        found = self.of_settings(of._replace(keys=path[:-1]), path[-1], depth + 1)
         return found if found.is_there else Member(known=Known(UNSAID))
 
     def of_settings(self, of: SettingsObject, name: str, depth: int = 0) -> Member:

@@ -8,6 +8,7 @@ values of the settings file, and not their defaults.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from torchferry.programs.around import FunctionNode
 from torchferry.programs.inherited_calls import inheriting
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import TARGET, Making, SettingsName, last_key, makings, whole_name
-from torchferry.programs.object_kinds import ABSENT, UNKNOWN, Member, Object, SettingsObject
+from torchferry.programs.object_kinds import ABSENT, UNKNOWN, Member, Object, OtherObject, SettingsObject
 from torchferry.programs.parameters import Expression, Parameter, given_by
 from torchferry.programs.program_facts import MAKING_WORDS, ProgramFacts
 from torchferry.programs.switches import UNSAID
@@ -32,6 +33,12 @@ _DEEPEST = 6
 
 _ONLY_ASKED = frozenset({"reload", "print", "isinstance", "issubclass", "hasattr", "callable", "repr", "str", "type"})
 """Functions that call nothing of what they are given."""
+
+_MERGE = ("merge", "merge_with", "unsafe_merge", "update")
+"""Functions of OmegaConf that put settings into others."""
+
+_MERGED = r"[\"'](?:[\w.]*\.)?{0}[\"'=]|\b{0}[ \t]*="
+"""How a file that merges says a key itself."""
 
 _COPIES = frozenset({"dict", "deepcopy", "copy", "to_container", "to_object", "to_dict", "create"})
 _OF_HYDRA = ("_partial_", "_args_")
@@ -50,8 +57,27 @@ class SettingsLookup(Protocol):
     def unpacked(self, where: Expression, name: str, depth: int) -> Member:
         """Return an item of a table that is unpacked."""
 
-    def is_stored_anywhere(self, of: Object, name: str) -> bool:
-        """Whether the program may store something under a name in an object that nobody can tell."""
+    def may_be_set(self, of: SettingsObject, name: str) -> bool:
+        """Whether the program may put something in the place of a setting, or of the tables around it."""
+
+
+class ObjectLookup(Protocol):
+    """What the look-up of objects answers for settings that are merged."""
+
+    def of(self, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
+        """Return what an expression may be."""
+
+
+class _Merges(NamedTuple):
+    """What a program merges into settings.
+
+    Attributes:
+        paths: The files that do it.
+        is_open: Whether they merge what nobody can tell.
+    """
+
+    paths: tuple[str, ...] = ()
+    is_open: bool = False
 
 
 class _Site(NamedTuple):
@@ -71,14 +97,17 @@ class SettingsParameters:
 
     Args:
         facts: What depends on the program.
+        objects: Tells what expressions are.
         members: Looks up what settings say.
     """
 
-    def __init__(self, facts: ProgramFacts, members: SettingsLookup) -> None:
+    def __init__(self, facts: ProgramFacts, objects: ObjectLookup, members: SettingsLookup) -> None:
         self._facts = facts
         self._sources = facts.sources
+        self._objects = objects
         self._members = members
-        self._sites: dict[ast.expr, tuple[_Site, ...] | None] = {}
+        self._is_merging = False
+        facts.answers("merges", self._merges)
 
     def of(self, file: PythonFile, of: FunctionNode | ast.ClassDef, name: str) -> list[Member]:
         """Return what settings give to a parameter, one for each place that calls its function: absent for nothing.
@@ -105,7 +134,7 @@ class SettingsParameters:
             if value is not UNSAID and value != named.name:
                 continue  # another file, or the command, has something else made there
             makes = ((one, where) for one, where in making if next(one.tests(named), self) is not self)
-            given = [each for making in makes for each in self._given(*making, named, group, name, index)]
+            given = [each for one in makes for each in self._given(*one, named, group, name, index)]
             if not given and self._facts.config.files.may_give(_called(of, file), name):
                 given = [UNKNOWN]
             if value is UNSAID or not is_told:
@@ -213,9 +242,49 @@ class SettingsParameters:
         said = self._facts.said(".".join((*group.keys, name))) if not group.by_hydra and group.keys else None
         if said is not None:
             return Member(known=said)
-        if found.is_there and self._members.is_stored_anywhere(group, name):
+        merges = self._facts.ask("merges", "")
+        assert isinstance(merges, _Merges)
+        said_there = _MERGED.format(re.escape(name))
+        if any(re.search(said_there, self._sources.text(path)) for path in merges.paths):
+            return UNKNOWN
+        if found.is_there and (merges.is_open or self._members.may_be_set(group, name)):
             return UNKNOWN
         return found._replace(is_open=found.is_open and not found.objects)
+
+    def _merges(self, _: object) -> _Merges:
+        """Return what the program merges into settings beside its settings files and the words of its command."""
+        if self._is_merging:
+            self._facts.give_up(is_met=True)
+            return _Merges()
+        self._is_merging = True
+        try:
+            calls = [*self._merging_calls()]
+            is_open = not all(map(self._is_told, (part for call in calls for part in _parts_of(call))))
+            return _Merges(tuple(dict.fromkeys(call.file.path for call in calls)), is_open)
+        finally:
+            self._is_merging = False
+
+    def _merging_calls(self) -> Iterator[Expression]:
+        for path in dict.fromkeys(path for word in _MERGE for path in self._facts.calling(word)):
+            loaded = self._sources.file(path)
+            for callee in (each for word in _MERGE for each in loaded[0].attributes.get(word, ())) if loaded else ():
+                assert loaded is not None
+                call = loaded[0].parents.get(callee)
+                is_omegaconf = last_name(callee.value) == "OmegaConf" or callee.attr == "merge_with"
+                if isinstance(call, ast.Call) and call.func is callee and is_omegaconf:
+                    yield Expression(*loaded, call)
+
+    def _is_told(self, part: Expression) -> bool:
+        """Whether it is known what is merged: settings, words of the command, a table that is written down."""
+        node = part.node
+        if isinstance(node, ast.Name):
+            bindings = part.names.reaching_bindings(node)
+            value = assigned_value(part.file, bindings[0]) if len(bindings) == 1 else None
+            node = node if value is None else value
+        if isinstance(node, ast.Starred) or (isinstance(node, ast.Call) and last_name(node.func) == "from_dotlist"):
+            return True  # a list of settings files; words of the command, or such as stand there
+        objects = self._objects.of(part)
+        return objects is not None and not any(isinstance(each, OtherObject) for each in objects)
 
     def _at_site(self, site: _Site, group: SettingsObject, name: str, index: int) -> Member:
         """Return what a call of what a loader has imported gives to a parameter."""
@@ -271,10 +340,12 @@ class SettingsParameters:
         called = _called(of, file)
         for path in self._facts.mentioning(called):
             loaded = self._sources.file(path)
-            for text in loaded[0].strings if loaded is not None and TARGET in self._sources.text(path) else ():
+            if loaded is None or TARGET not in self._sources.text(path):
+                continue
+            for text in loaded[0].strings:
                 module, dot, last = str(text.value).rpartition(".")
                 if dot and last == called and self._may_mean(module, called, file):
-                    yield self._in_table(Expression(*loaded, text), name)  # type: ignore[misc]
+                    yield self._in_table(Expression(*loaded, text), name)
 
     def _in_table(self, text: Expression, name: str) -> Member:
         """Return what stands beside a name in a table that is written down."""
@@ -295,13 +366,13 @@ class SettingsParameters:
 
     def _sites_of(self, making: Making, where: Expression) -> tuple[_Site, ...] | None:
         """Return the calls of what a loader imports; None where it hands it on in a way that nobody can follow."""
-        if making.node not in self._sites:
-            self._sites[making.node] = None
-            call = _call_around(where.file, making.node)
-            found: list[_Site] = []
-            is_whole = call is not None and self._follow(where.part(call), making.name, found, 0)
-            self._sites[making.node] = tuple(found) if is_whole and len(found) <= _MOST_SITES else None
-        return self._sites[making.node]
+        return self._facts.once(("sites", making.node), lambda: self._found_sites(making, where))
+
+    def _found_sites(self, making: Making, where: Expression) -> tuple[_Site, ...] | None:
+        call = _call_around(where.file, making.node)
+        found: list[_Site] = []
+        is_whole = call is not None and self._follow(where.part(call), making.name, found, 0)
+        return tuple(found) if is_whole and len(found) <= _MOST_SITES else None
 
     def _follow(self, what: Expression, name: ast.expr | None, found: list[_Site], depth: int) -> bool:
         """Add the calls of what an expression imports; say whether all were met."""
@@ -365,6 +436,12 @@ def _called(of: FunctionNode | ast.ClassDef, file: PythonFile) -> str:
     return owner.name if is_made and isinstance(owner, ast.ClassDef) else of.name
 
 
+def _parts_of(call: Expression) -> Iterator[Expression]:
+    """Yield what a call merges."""
+    assert isinstance(call.node, ast.Call)
+    yield from map(call.part, call.node.args)
+
+
 def _call_around(file: PythonFile, node: ast.AST) -> ast.Call | None:
     """Return the call that is given an expression."""
     parent = file.parents.get(node)
@@ -408,8 +485,9 @@ def _below(where: Expression, node: ast.expr, base: ast.expr | None, depth: int 
         return None if value is None else _below(where, value, base, depth + 1)
     if isinstance(node, ast.DictComp) and len(node.generators) == 1:
         through = node.generators[0].iter
-        is_items = isinstance(through, ast.Call) and last_name(through.func) == "items" and not through.args
-        return _below(where, through.func.value, base, depth + 1) if is_items else None  # type: ignore[attr-defined]
+        items = through.func if isinstance(through, ast.Call) and not through.args else None
+        is_items = isinstance(items, ast.Attribute) and items.attr == "items"
+        return _below(where, items.value, base, depth + 1) if isinstance(items, ast.Attribute) and is_items else None
     if isinstance(node, ast.Call) and last_name(node.func) in _COPIES and len(node.args) == 1 and not any(
         each.arg is None for each in node.keywords
     ):  # fmt: skip

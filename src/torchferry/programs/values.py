@@ -78,7 +78,7 @@ class Values(ABC):
         self._sources = facts.sources
         self._objects = Objects(facts)
         self._members = Members(facts, self._objects)
-        self._by_settings = SettingsParameters(facts, self._members)
+        self._by_settings = SettingsParameters(facts, self._objects, self._members)
         self._objects.by_settings = self._members.by_settings = self._by_settings.of
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
