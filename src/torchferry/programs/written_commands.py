@@ -96,7 +96,7 @@ _MAKES = lazy_regex(rb"\bmake[ \t][^\n]{0,200}=|=[^\n]{0,200}\bmake[ \t]")
 LARGEST_DOCUMENT = 1_000_000
 """Bytes of a document that commands are looked for in, and of a file that says what an installation makes."""
 
-_ESCAPED = lazy_regex(r"\\+[\"']")
+_ESCAPED = lazy_regex(r"\\(?<!\\\\)\\*[\"']")
 
 _CELL_SETS = lazy_regex(
     r"(?m)^[ \t]{0,40}(?:%(?:set_)?env[ \t]{1,40}(?P<magic>[A-Za-z_]\w*)(?:=|[ \t])(?P<value>[^\n]*)"
