@@ -285,6 +285,7 @@ TREE = {"train.py": DEFINES, "tools/train_net.py": DEFINES, "tool/__init__.py": 
         ("if [ -f x ]; then python train.py; fi", "train.py"),
         ("for i in 1 2; do python train.py --seed $i; done", "train.py"),
         ("bash -c 'python train.py'", "train.py"),
+        ('bash -c "sh -c \\"python train.py\\""', "train.py"),
         ("screen -dmS run python train.py", "train.py"),
         ("time python train.py", "train.py"),
         ("sudo -E python train.py", "train.py"),
@@ -334,6 +335,20 @@ CELL = (
             "docker-compose.yml:4",
         ),
         ("job.slurm", "#!/bin/bash\n#SBATCH --gres=gpu:1\nsrun python train.py\n", "job.slurm:3"),
+        ("tox.ini", "[testenv]\ncommands = python train.py\n", "tox.ini:2"),
+        ("setup.cfg", "[testenv:train]\ncommands =\n    python train.py\n", "setup.cfg:3"),
+        ("tox.toml", '[env.train]\ncommands = [["python", "train.py"]]\n', "tox.toml:2"),
+        ("pyproject.toml", '[tool.poe.tasks]\ntrain = "python train.py"\n', "pyproject.toml:2"),
+        ("noxfile.py", "def train(session):\n    session.run('python', 'train.py')\n", "noxfile.py:2"),
+        ("justfile", "train:\n    @python train.py\n", "justfile:2"),
+        ("Taskfile.yml", "tasks:\n  train:\n    cmds:\n      - python train.py\n", "Taskfile.yml:4"),
+        ("Procfile", "worker: python train.py\n", "Procfile:1"),
+        (
+            ".github/workflows/ci.yml",
+            "jobs:\n  a:\n    steps:\n      - run: python train.py\n",
+            ".github/workflows/ci.yml:4",
+        ),
+        (".gitlab-ci.yml", "train:\n  script:\n    - python train.py\n", ".gitlab-ci.yml:3"),
         ("demo.ipynb", CELL % '"!python train.py --x 1"', "demo.ipynb:cell 1:1"),
         ("demo.ipynb", CELL % '"%run train.py"', "demo.ipynb:cell 1:1"),
         ("demo.ipynb", CELL % '"%%bash\\n", "python train.py"', "demo.ipynb:cell 1:2"),
@@ -342,6 +357,21 @@ CELL = (
 def test_documents_that_say_a_command(name: str, text: str, place: str, tmp_path: Path) -> None:
     found = small(tmp_path, {"train.py": DEFINES, name: text}).programs()
     assert [start.place for each in found if each.path == "train.py" for start in each.starts] == [place]
+
+
+def test_what_a_service_says_is_no_option_of_the_users(tmp_path: Path) -> None:
+    steps = "jobs:\n  a:\n    steps:\n      - run: python train.py --device cpu\n"
+    files = {"train.py": DEFINES, ".github/workflows/ci.yml": steps}
+    (program,) = (each for each in small(tmp_path, files).programs() if each.path == "train.py")
+    assert [start.arguments for start in program.starts] == [("--device", "cpu")]
+    assert program.arguments == ()
+
+
+def test_commands_of_people_come_before_those_of_services(tmp_path: Path) -> None:
+    steps = "jobs:\n  a:\n    steps:\n      - run: python train.py --device cpu\n"
+    files = {"train.py": DEFINES, ".github/workflows/ci.yml": steps, "tools/deep/run.sh": "python train.py --x\n"}
+    (program,) = (each for each in small(tmp_path, files).programs() if each.path == "train.py")
+    assert program.arguments == ("--x",)
 
 
 def test_what_stands_behind_the_program_is_kept(tmp_path: Path) -> None:

@@ -421,7 +421,7 @@ COMMANDS: list[tuple[str, Files, str]] = [
                     "    command: python train.py\n"}, "ALWAYS"),
     ("of another service", {"train.py": ENVIRONMENT, "compose.yaml": "services:\n  a:\n    environment:\n"
                             "      - FAST=1\n  b:\n    command: python train.py\n"}, "OPTION FAST=1"),
-    ("made by settings that say it", {**MADE, "a.yaml": "model:\n  _target_: nets.Net\n  fast: true\n"}, "CHOSEN"),
+    ("made by settings that say it", {**MADE, "a.yaml": "model:\n  _target_: nets.Net\n  fast: true\n"}, "ALWAYS"),
     ("made by settings that leave it", {**MADE, "a.yaml": "model:\n  _target_: nets.Net\n  slow: true\n"},
      "OPTION fast"),
     ("an option by a variable", {"train.py": CLICK, "run.sh": "FAST=1 python train.py\n"}, "ALWAYS"),

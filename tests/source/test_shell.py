@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.counted_calls import grows_linearly
+from torchferry.core.budget import DEEPEST, TooCostlyError, budget_for_file
 from torchferry.source.inner_commands import with_inner
 from torchferry.source.shell import Heredoc, commands, parts
 
@@ -84,6 +85,29 @@ INNER = [
 def test_commands_inside_commands(text: str, expected: list[str]) -> None:
     found = list(with_inner(text, parts(text)))
     assert [command.program for command in found][1:] == expected
+
+
+def _nested(levels: int) -> str:
+    """Return a command in as many here-documents, one inside of another."""
+    begins = "".join(f"bash <<E{level}\n" for level in range(levels))
+    return begins + "python t.py\n" + "".join(f"E{level}\n" for level in reversed(range(levels)))
+
+
+@pytest.mark.parametrize("levels", [1, 4, 5, 9, 60])
+def test_commands_are_read_however_deep_they_stand(levels: int) -> None:
+    text = _nested(levels)
+    assert [command.program for command in with_inner(text, parts(text))] == ["bash"] * levels + ["python"]
+
+
+def test_more_levels_than_are_read_are_said() -> None:
+    text = _nested(DEEPEST + 2)
+    with budget_for_file(), pytest.raises(TooCostlyError):
+        list(with_inner(text, parts(text)))
+
+
+def test_many_command_lines_beside_one_another_are_no_levels() -> None:
+    text = "eval " + "'a b' " * 2 * DEEPEST
+    assert len(list(with_inner(text, parts(text)))) == 1 + 2 * DEEPEST
 
 
 @given(st.text(alphabet="ab $(){}`'\"\\;&|<>#\n\r\t=EOF-c"))

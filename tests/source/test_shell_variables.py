@@ -21,6 +21,9 @@ UNCHANGED = [
 ]
 
 
+_STARTS = ("$SCRIPT", "-m", "--module=")
+
+
 def _started(script: str, is_makefile: bool = False) -> list[str]:
     """Return what the commands of a script that start Python may be."""
     written = sorted(commands(script), key=lambda each: (*each.assignments, *each.words)[0].start)
@@ -28,7 +31,7 @@ def _started(script: str, is_makefile: bool = False) -> list[str]:
     found = []
     for command in written:
         variables.read(command)
-        if any(word.value.endswith(".py") or word.value == "$SCRIPT" for word in command.words):
+        if any(word.value.endswith(".py") or word.value.startswith(_STARTS) for word in command.words):
             found += [" ".join(w.text for w in (*one.assignments, *one.words)) for one in variables.expanded(command)]
     return found
 
@@ -74,6 +77,14 @@ def test_what_no_line_sets_stays(script: str) -> None:
         ("for a in x y; do python t.py --m $a; done", ["python t.py --m x", "python t.py --m y"]),
         ("for a in *.txt; do python t.py $a; done", ["python t.py $(a)"]),
         ("for a in 1 2 3 4 5 6 7 8 9; do python t.py --m $a; done", ["python t.py --m $(a)"]),
+        ("for a in 1 2 3 4 5 6 7 8 9; do python m$a.py; done", [f"python m{n}.py" for n in range(1, 10)]),
+        ("for a in m.a m.b; do python -m $a; done", ["python -m m.a", "python -m m.b"]),
+        ("for a in 1 2 3 4 5 6 7 8 9; do python -m m$a --x; done", [f"python -m m{n} --x" for n in range(1, 10)]),
+        ("for a in 1 2 3 4 5 6 7 8 9; do torchrun --module=m.m$a; done",
+         [f"torchrun --module=m.m{n}" for n in range(1, 10)]),
+        ("A=(m1 m2 m3 m4 m5 m6 m7 m8 m9)\nfor a in \"${A[@]}\"; do python -m $a; done",
+         [f"python -m m{n}" for n in range(1, 10)]),
+        ("for a in 1 2 3 4 5 6 7 8 9; do python -m m --n $a; done", ["python -m m --n $(a)"]),
         ("case $1 in\na) A=--a;;\nb) A=--b;;\nesac\npython t.py $A",
          ["python t.py", "python t.py --a", "python t.py --b"]),
         ("if [ $1 ]; then export F=1; fi\npython t.py", ["F= python t.py", "F=1 python t.py"]),

@@ -9,6 +9,7 @@ from typing import Any
 from torchferry.core.json_text import JSONError, parsed_json
 from torchferry.core.toml import TOMLDecodeError, loads
 from torchferry.programs.instantiated import SettingsFiles
+from torchferry.programs.made_objects import SettingsNames
 from torchferry.programs.switches import UNSAID, Value, read_scalar
 from torchferry.source.yamltext import yaml_settings
 
@@ -33,10 +34,12 @@ class ConfigFiles:
 
     Args:
         files: The settings files.
+        names: The dotted names in them.
     """
 
-    def __init__(self, files: SettingsFiles) -> None:
+    def __init__(self, files: SettingsFiles, names: SettingsNames) -> None:
         self.files = files
+        self.names = names
         self._said: dict[str, Mapping[tuple[str, ...], Value] | None] = {}
 
     def value(self, path: str, keys: tuple[str, ...], *, is_composed: bool = False) -> Value:
@@ -106,6 +109,7 @@ _LINE = re.compile(
     r"(?P<indent> *)(?P<item>(?:- +)*)[\"']?(?P<key>[A-Za-z_][\w.-]*)[\"']?[ \t]*:(?=[ \t\r]|\Z)(?P<value>.*)"
 )
 _NOTHING = re.compile(r"[ \t]*(?:#.*)?\r?\Z")
+_NO_KEYS = re.compile(r"[ \t]*(?:\{[ \t]*\}|(?P<list>\[[ \t]*\]))[ \t]*(?:#.*)?\r?\Z")
 _BLOCK = re.compile(r"[ \t]*[|>]")
 
 
@@ -120,13 +124,16 @@ def _of_yaml(text: str) -> Mapping[tuple[str, ...], Value] | None:
         value: Value = setting.value if is_text else read_scalar(setting.value)
         if setting.path:  # an item of a list, or a key that is said twice, is not told
             said[setting.path] = UNSAID if setting.path in said else value
-    for keys in _empty_keys(text):
-        said.setdefault(keys, None)
+    for keys, value in _other_keys(text):
+        said.setdefault(keys, value)
     return said
 
 
-def _empty_keys(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the keys of YAML behind which nothing stands on their line."""
+def _other_keys(text: str) -> Iterator[tuple[tuple[str, ...], Value]]:
+    """Yield the keys of YAML that have no scalar on their line: nothing, an empty table, or what is not read.
+
+    That is a text of several lines, or an alias of what stands elsewhere.
+    """
     levels: list[tuple[int, str]] = []
     block = -1
     for line in text.split("\n"):
@@ -141,7 +148,12 @@ def _empty_keys(text: str) -> Iterator[tuple[str, ...]]:
         while levels and levels[-1][0] >= column:
             levels.pop()
         levels.append((column, found["key"]))
-        if _NOTHING.match(found["value"]) is not None:
-            yield tuple(key for _, key in levels)
-        elif _BLOCK.match(found["value"]) is not None:
-            block = indent
+        keys, value = tuple(key for _, key in levels), found["value"]
+        empty = _NO_KEYS.match(value)
+        if _NOTHING.match(value) is not None:
+            yield keys, None
+        elif empty is not None:
+            yield keys, () if empty["list"] else GROUP
+        else:
+            yield keys, UNSAID
+            block = indent if _BLOCK.match(value) is not None else -1

@@ -77,13 +77,13 @@ class _Finder:
                 programs[item.path, ""] = Program(item.path, form, starts=_first(own), role=role)
         for program in self._console_scripts():
             script = programs.get((program.path, ""))
-            if script is None or not script.starts:
+            if script is None or not script.own_starts:
                 programs.pop((program.path, ""), None)
             programs[program.path, program.function] = program
         if not programs:
             programs = {(program.path, ""): program for program in self._libraries()}
         return sorted(
-            programs.values(), key=lambda program: (not program.starts, program.path.count("/"), program.path)
+            programs.values(), key=lambda program: (not program.own_starts, program.path.count("/"), program.path)
         )
 
     def _role(self, path: str, starts: Sequence[Started], named: frozenset[str], asked: frozenset[str]) -> Role | None:
@@ -144,8 +144,8 @@ class _Finder:
 
 
 def _first(found: list[Started]) -> tuple[Start, ...]:
-    """Return the commands that start a program, those of documents first, each once."""
-    ordered = sorted(found, key=lambda started: (not started.document, started.start.place.count("/")))
+    """Return the commands that start a program, each once: those of documents first, those of services last."""
+    ordered = sorted(found, key=lambda each: (each.start.is_of_service, not each.document, each.start.place.count("/")))
     unique: dict[str, Start] = {}
     for started in ordered:
         unique.setdefault(started.start.command, started.start)

@@ -129,10 +129,10 @@ class SettingsFiles:
         hydra = _hydra_arguments(text)
         if hydra is not None:
             said += (inner.path for inner in self._composed(hydra, path, words))
-        if not said:
-            said = [
+        if not any(next(dotted_names(self.text(found)), None) for found in said):  # they say nothing of classes
+            said += (
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
-            ]
+            )
         return tuple(dict.fromkeys(said))
 
     def in_lines(self, text: str, arguments: Iterable[str]) -> Iterator[str]:
@@ -150,12 +150,20 @@ class SettingsFiles:
                 yield path
 
     def may_give(self, owner: str, parameter: str) -> bool:
-        """Whether a settings file that names a class, by a dotted name, may give it a parameter."""
+        """Whether a settings file that names a class or function, by a dotted name, may give it a parameter."""
         if (owner, parameter) not in self._given:
-            said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(parameter)}[\"']?[ \t]*:")
             naming = self._naming(re.compile(rf"\.{re.escape(owner)}\b"), owner)
-            self._given[owner, parameter] = any(said.search(text) is not None for text in naming)
+            self._given[owner, parameter] = any(map(_sets(parameter).search, naming))
         return self._given[owner, parameter]
+
+    def may_choose(self, paths: Iterable[str], owner: str, parameter: str) -> bool:
+        """Whether one of some settings files that has a name as a value may give a parameter to what it means.
+
+        Code may look it up by that name, `getattr(nets, cfg.name)(**cfg.args)`, and call it with what else is said.
+        """
+        chosen = re.compile(rf"(?m)[:,\[-][ \t]*[\"']?{re.escape(owner)}[\"']?[ \t\r]*(?:[,\]}}#]|$)")
+        texts = (text for text in map(self.text, paths) if owner in text and parameter in text)
+        return any(chosen.search(text) and _sets(parameter).search(text) for text in texts)
 
     def names_class(self, name: str) -> bool:
         """Whether a settings file names a class, by itself or at the end of a dotted name."""
@@ -257,6 +265,11 @@ class SettingsFiles:
                     place = "" if place == "_global_" else place if at else _package(group if value else "")
                     below = ".".join(part for part in (package, place) if part)
                     todo += [(item, place), (f"{folder}/{item}", below)] if folder else [(item, below)]
+
+
+def _sets(key: str) -> re.Pattern[str]:
+    """Return what finds a key that a settings file gives a value."""
+    return re.compile(rf"(?m)(?:^[ \t-]*|[{{,][ \t]*)[\"']?{re.escape(key)}[\"']?[ \t]*:")
 
 
 def _package(group: str) -> str:

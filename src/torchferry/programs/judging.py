@@ -162,7 +162,7 @@ class _Judge:
         )
         switches = {path: noted.switches for path, noted in self.noted.items() if noted.switches is not None}
         self.switchboard = Switchboard(self.sources, switches)
-        self.config_files = ConfigFiles(self.modules.settings)
+        self.config_files = ConfigFiles(self.modules.settings, self.uses.settings.names)
         self.answers = SharedAnswers()
         self.results = SharedResults(self.sources)
         self.commands = StartingCommands(project.root, self.modules, target)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from torchferry.backends.target import Target
+from torchferry.core.budget import TooCostlyError, budget_for_file
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Location
 from torchferry.core.record import NamedTuple
@@ -26,9 +27,9 @@ from torchferry.programs.written_commands import (
     ENTER,
     LEAVE,
     NOT_STARTED,
-    READ_FOR_COMMANDS,
     Written,
     may_start,
+    reads_commands,
     served_module,
     written_in,
 )
@@ -38,6 +39,7 @@ from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
+from torchferry.source.roles import is_of_integration
 from torchferry.source.shell import Command
 from torchferry.source.shell_variables import with_arguments
 from torchferry.source.text import UndecodableError
@@ -135,7 +137,7 @@ class StartingCommands:
         """
         files: list[tuple[FileResult, tuple[Written, ...]]] = []
         for item in examined:
-            if item.kind in READ_FOR_COMMANDS and not any(part.startswith(".") for part in item.path.split("/")):
+            if reads_commands(item.path, item.kind):
                 written = (known or {}).get(item.path)
                 files.append((item, self._read(item.path, item.kind) if written is None else written))
         scripts = {item.path for item, _ in files if item.kind is Kind.SHELL}
@@ -143,6 +145,8 @@ class StartingCommands:
         calls: dict[str, list[_ScriptCall]] = {}
         made: dict[str, list[MakeCall]] = {}
         for item, commands in files:
+            if is_of_integration(item.path):
+                continue  # what a service gives a script or a Makefile says nothing of how a user starts it
             for command, place, here in self._followed(item, commands):
                 call = make_call(command, place, item.kind is Kind.MARKDOWN)
                 read = self._makefile(call.folder, item.path, here, makefiles) if call is not None else None
@@ -164,9 +168,10 @@ class StartingCommands:
             if not may_start(kind, data):
                 return ()
             document = Document.read(path, kind, data)
-        except (OSError, UndecodableError, NotJsonError):
+            with budget_for_file():
+                return written_in(document, Context(path, kind, document.source, self._target, Options()), given)
+        except (OSError, UndecodableError, NotJsonError, TooCostlyError):  # the examination of the file says so
             return ()
-        return written_in(document, Context(path, kind, document.source, self._target, Options()), given)
 
     def _makefile(self, folder: str, path: str, here: str, makefiles: Collection[str]) -> str | None:
         """Return the Makefile that a command of a file reads, or None."""
@@ -351,7 +356,7 @@ def packages_enabled_by_command(
         sources: Its files.
         target: Where it is to run.
     """
-    if not program.starts:
+    if not program.own_starts:
         return
     given = said(program.arguments)
     options = [name for name in _OPTIONS if given.get(name, "").lower() not in _OFF]
@@ -360,7 +365,7 @@ def packages_enabled_by_command(
         for name in options:
             yield from _lacking(_OPTIONS[name], place, target)
         return
-    words = [word.rpartition("/")[2] for word in program.starts[0].command.split()]
+    words = [word.rpartition("/")[2] for word in program.own_starts[0].command.split()]
     before = words[: next((number for number, word in enumerate(words) if word.endswith(".py")), len(words))]
     for word in before:
         if word in _LAUNCHER_PACKAGES:

@@ -90,21 +90,21 @@ class Making(NamedTuple):
         if named.is_tag is not self.by_tag:
             return
         if self.name is not None:
-            word = _last_key(self.name)
+            word = last_key(self.name)
             if not word or word in named.keys:
                 yield _equal(self.name, (), named.name)
         elif self.of is None:
             yield None
         elif named.keys[-1:] == (TARGET,):
-            for rest in self._below(named):
+            for rest in self.below(named):
                 yield _equal(self.of, rest, named.name)
 
-    def _below(self, named: SettingsName) -> Iterator[tuple[str, ...]]:
-        """Yield what may lead from the settings that the call is given to the name.
+    def below(self, named: SettingsName) -> Iterator[tuple[str, ...]]:
+        """Yield the keys that may lead from the settings that the call is given to the name.
 
         The file itself may stand below further keys, as hydra puts it there.
         """
-        word, keys = _last_key(self.of), named.keys
+        word, keys = last_key(self.of), named.keys
         begins = [number + 1 for number, key in enumerate(keys) if key == word] if word else range(len(keys))
         if not begins and (named.is_placed or word in named.path.replace(".", "/").split("/")):
             begins = [0]
@@ -119,7 +119,7 @@ def _equal(of: ast.expr, keys: tuple[str, ...], name: str) -> ast.Compare:
     return ast.copy_location(ast.Compare(asked, [ast.Eq()], [ast.Constant(name)]), of)
 
 
-def _last_key(node: ast.expr | None) -> str:
+def last_key(node: ast.expr | None) -> str:
     """Return the key by which an expression takes something out of settings; empty where it is not told."""
     if isinstance(node, ast.Attribute):
         return node.attr
@@ -157,7 +157,7 @@ def _makings(file: PythonFile, names: Names) -> Iterator[Making]:
     for call in import_calls(file):
         given = _given(call, "name")
         if given is not None:
-            whole, is_part = _whole(file, names, given)
+            whole, is_part = whole_name(file, names, given)
             if is_part:
                 yield Making(given, name=whole)
     derived = {owner.name for owner in file.classes if any(last_name(base) in _WHOLE for base in owner.bases)}
@@ -205,7 +205,7 @@ def _gone_through(file: PythonFile, names: Names, node: ast.expr) -> ast.expr | 
     return through.func.value if is_table and through.func.attr in _TABLES else None  # type: ignore[attr-defined]
 
 
-def _whole(file: PythonFile, names: Names, node: ast.expr) -> tuple[ast.expr, bool]:
+def whole_name(file: PythonFile, names: Names, node: ast.expr) -> tuple[ast.expr, bool]:
     """Return the dotted name of which an expression is a part, and whether it is one: of `path.rsplit(".", 1)`."""
     is_part = False
     for _ in range(_MOST_STEPS):
@@ -251,6 +251,11 @@ class SettingsNames:
     def ending_with(self, member: str) -> list[SettingsName]:
         """Return the names that end with a dot and a name, or the name and that of a method."""
         return self._by_last.get(member, [])
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._by_last)
 
     def at(self, path: str, line: int) -> Iterator[SettingsName]:
         """Yield the names on a line of a file."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import cast
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.answers import Answer, Known, Truth
+from torchferry.programs.answers import Answer, Truth
 from torchferry.programs.around import Around, around
-from torchferry.programs.environment_fields import EnvironmentFiles, is_filled_by_environment, variables_of_field
+from torchferry.programs.fields import Fields
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -30,7 +30,7 @@ from torchferry.programs.object_kinds import (
     body_values,
     default_of_field,
 )
-from torchferry.programs.objects import Objects, returned
+from torchferry.programs.objects import GivenBySettings, Objects, returned
 from torchferry.programs.option_members import OptionMembers
 from torchferry.programs.parameters import Expression, function_of
 from torchferry.programs.program_facts import ProgramFacts
@@ -44,7 +44,6 @@ from torchferry.programs.stored import (
     one_parameter,
     stores_in,
 )
-from torchferry.programs.switches import read_scalar
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -83,7 +82,7 @@ class Members:
         self._facts = facts
         self._sources = facts.sources
         self._objects = objects
-        self._environment = EnvironmentFiles(facts.sources.project.root)
+        self._fields = Fields(facts, objects, self)
         self._options = OptionMembers(facts, objects, self)
         objects.member = self.of
         self._stores: dict[str, list[_Store] | None] = {}
@@ -97,6 +96,8 @@ class Members:
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.OPEN)
         """Returns what is known of a condition."""
+        self.by_settings: GivenBySettings = lambda file, of, name: []
+        """Returns what settings give to a parameter."""
 
     def of(self, of: Object, name: str, depth: int = 0) -> Member:
         """Return an attribute or item of an object."""
@@ -125,11 +126,7 @@ class Members:
         if isinstance(of, SettingsObject):
             return self._options.of_settings(of, name)
         if isinstance(of, LayersObject):
-            for layer in reversed(of.layers):
-                found = self.of(layer, name, depth)
-                if found.is_there:
-                    return found
-            return ABSENT
+            return self._of_layers(of, name, depth)
         if isinstance(of, KeywordsObject):
             return self._of_keywords(of, name, depth)
         if isinstance(of, ParametersObject):
@@ -138,6 +135,24 @@ class Members:
             said = self._facts.said(".".join((*of.keys, name)))
             return ABSENT if said is None else Member(known=said)
         return ABSENT if isinstance(of, OtherObject) else UNKNOWN
+
+    def _of_layers(self, of: LayersObject, name: str, depth: int) -> Member:
+        """Return what several objects in one have; of tables that are put into one another, all that they have."""
+        below: list[Object] = []
+        for layer in reversed(of.layers):
+            found = self.of(layer, name, depth)
+            if isinstance(layer, WordsObject) and not found.is_there:
+                below.append(WordsObject((*layer.keys, name)))
+                continue
+            if not found.is_there:
+                continue
+            if not of.is_deep or not found.objects:
+                told = [each for each in below if not isinstance(each, WordsObject)]
+                return Member(objects=(LayersObject(tuple(reversed(told)), True),)) if told else found
+            below += found.objects[:1] if len(found.objects) == 1 else ()
+        if all(isinstance(each, WordsObject) for each in below):
+            return ABSENT
+        return Member(objects=(LayersObject(tuple(reversed(below)), True),), is_open=True)
 
     # --- what is stored in an object ---
 
@@ -183,6 +198,23 @@ class Members:
         stores = self._stores[name]
         return None if places is None or stores is None else [each for each in stores if each.base.place in places]
 
+    def may_be_set(self, of: SettingsObject, name: str) -> bool:
+        """Whether the program may put something in the place of a setting, or of the tables around it.
+
+        What it stores in an object that nobody can tell counts for the setting itself.
+        """
+        stores = self._stores_into((), name)
+        if stores is None or stores or self._facts.ask("set by name", (_keys_of(of), name, False)):
+            return True
+        around = (of._replace(keys=of.keys[:number]) for number in range(len(of.keys)))
+        return any(self._is_replaced(each, of.keys[number]) for number, each in enumerate(around))
+
+    def _is_replaced(self, of: SettingsObject, name: str) -> bool:
+        """Whether the program surely stores something under a name in a table of settings."""
+        keys = _keys_of(of)
+        stores = self._stores_into(keys, name) or ()
+        return any(not self._keys[store.site].isdisjoint(keys) for store in stores)
+
     def _places_of_stores(self, question: tuple[tuple[object, ...], str]) -> tuple[object, ...] | None:
         """Return where the program stores, or may store, under a name in an object, told by its keys."""
         keys, name = question
@@ -210,7 +242,7 @@ class Members:
             found = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
         finally:
             self._open = met
-        return None if found is None else frozenset(each.key for each in found)
+        return None if found is None else frozenset(part.key for each in found for part in _layers_of(each))
 
     def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
@@ -312,14 +344,14 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        said = self._said_of_field(of, name) if of.by_options else None
+        said = self._fields.said(of, name) if of.by_options else None
         if said is not None:
             return Member(known=said)
         stored, is_made = self._stored_by_itself(of, name, depth)
-        field = self._given_to_field(of, name, depth)
+        field = self._fields.given(of, name, depth)
         if field is not None:
             return field if stored is None else field._replace(is_open=True)
-        given = self._given_by_environment(of, name)
+        given = self._fields.by_environment(of, name)
         if given is not None:
             return given
         if stored is not None and is_made:
@@ -335,29 +367,6 @@ class Members:
             declared.is_open or stored.is_open or not (declared.values or declared.known),
         )
 
-    def _said_of_field(self, of: ClassObject, name: str) -> Known | None:
-        """Return what the command says of a field: `--fast`, of an object inside of another one `--model.fast`."""
-        if not of.prefix:
-            return self._facts.said(name) or self._facts.settings_say(name)
-        said = self._facts.said(f"{of.prefix}{name}")
-        if said is None and self._facts.said(f"{of.prefix}no_{name}") is not None:
-            return Known(False)
-        return self._facts.said(name) if said is None and self._sources.words.holding("simple_parsing") else said
-
-    def _given_by_environment(self, of: ClassObject, name: str) -> Member | None:
-        """Return what the environment gives a field of pydantic's settings; None where it gives nothing."""
-        if not self._sources.words.holding("BaseSettings"):
-            return None
-        classes = [of, *self._objects.bases(of)]
-        for variable in variables_of_field(classes, name) if is_filled_by_environment(classes) else ():
-            said = self._facts.variable(variable)
-            if said is not None:
-                value = read_scalar(said.value) if isinstance(said.value, str) else said.value
-                return Member(known=Known(value, variable))
-            if self._facts.sets_variable(variable) or self._environment.say(variable):
-                return UNKNOWN
-        return None
-
     def _declared(self, of: ClassObject, name: str, depth: int) -> Member:
         """Return what an object has by the body of its class, its methods and its bases."""
         saved = self._saved_parameters(of, depth) if name == "hparams" else None
@@ -367,7 +376,8 @@ class Members:
         if values:
             value = values[0] if len(values) == 1 else None
             option = f"--{of.prefix}{name}" if of.by_options else name
-            return UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
+            default = UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
+            return self._fields.by_makers(of, name, default, depth)
         found = self._objects.method(of, name)
         if found is not None:
             inside, function = found
@@ -390,41 +400,6 @@ class Members:
         file = of.file
         uses = (*file.names.get("setattr", ()), *file.attributes.get("__dict__", ()))
         return any(file.enclosing_class(use) is of.node for use in uses)
-
-    def _given_to_field(self, of: ClassObject, name: str, depth: int) -> Member | None:
-        """Return what the call that makes an object gives a field; None where it gives it nothing."""
-        call = of.made.node if of.made is not None else None
-        if of.made is None or not isinstance(call, ast.Call) or self._objects.method(of, "__init__") is not None:
-            return None
-        keyword = next((each for each in call.keywords if each.arg == name), None)
-        if keyword is not None:
-            return Member((of.made.part(keyword.value),), option=name)
-        fields = [*self._fields(of)] if call.args else []
-        if name in fields and fields.index(name) < len(call.args):
-            before = call.args[: fields.index(name) + 1]
-            if any(isinstance(value, ast.Starred) for value in before):
-                return UNKNOWN
-            return Member((of.made.part(before[-1]),), option=name)
-        if any(isinstance(value, ast.Starred) for value in call.args):
-            return UNKNOWN
-        for each in call.keywords:
-            if each.arg is None:
-                member = self.unpacked(of.made.part(each.value), name, depth)
-                if member.is_there:
-                    return member
-        return None
-
-    def _fields(self, of: ClassObject, depth: int = 0) -> Iterator[str]:
-        """Yield the fields of a record, those of its bases first."""
-        seen: set[str] = set()
-        for base in self._objects.bases(of) if depth < _DEEPEST else ():
-            for name in self._fields(base, depth + 1):
-                if name not in seen:
-                    seen.add(name)
-                    yield name
-        for part in of.node.body:
-            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id not in seen:
-                yield part.target.id
 
     def _stored_by_itself(self, of: ClassObject, name: str, depth: int) -> tuple[Member | None, bool]:
         """Return what the methods of a class store in an object, None where nothing, and whether each object has it."""
@@ -556,13 +531,30 @@ class Members:
                 return UNKNOWN
             values += (value for each in inner for value in each.values)
             absent = absent or not any(each.values for each in inner) or any(each.is_open for each in inner)
+        by_settings = self.by_settings(of.where.file, of.function, name)
+        given = [each for each in by_settings if each.is_there]
+        if len(given) == 1 == len(by_settings) and not values and not absent:
+            return given[0]
+        if given and any(each.known or each.objects or not each.values for each in given):
+            return UNKNOWN
+        values += (value for each in given for value in each.values)
         if not values:
             return ABSENT
-        return Member(tuple(values), option=name, is_open=absent)
+        return Member(tuple(values), option=name, is_open=absent or len(given) < len(by_settings))
+
+
+def _layers_of(of: Object) -> tuple[Object, ...]:
+    """Return an object with those that it was put together of."""
+    return (of, *of.layers) if isinstance(of, LayersObject) else (of,)
 
 
 def _keys_of(of: Object) -> tuple[object, ...]:
-    """Return what an object is known by: an object of a class has also what is stored in the class."""
+    """Return what an object is known by: an object of a class has also what is stored in the class.
+
+    So do settings of several files have what is stored in those of one.
+    """
+    if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
+        return (of.key, *(of._replace(files=(file,)).key for file in of.files))
     return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
 
 

@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from torchferry.core.finding import Location
 from torchferry.core.messages import Message
 from torchferry.core.record import NamedTuple
-from torchferry.source.roles import Role
+from torchferry.source.roles import Role, is_of_integration
 
 
 class Verdict(str, Enum):
@@ -51,6 +51,11 @@ class Start(NamedTuple):
     arguments: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
 
+    @property
+    def is_of_service(self) -> bool:
+        """Whether a service starts it so, on a machine of its own, to test the project."""
+        return is_of_integration(self.place)
+
 
 class Form(str, Enum):
     """What kind of program it is."""
@@ -92,15 +97,21 @@ class Program(NamedTuple):
         return is_offered and (self.role is not Role.MODULE or path == self.path)
 
     @property
+    def own_starts(self) -> tuple[Start, ...]:
+        """The commands by which people start it: what a service says to test it is no option of theirs."""
+        return tuple(start for start in self.starts if not start.is_of_service)
+
+    @property
     def arguments(self) -> tuple[str, ...]:
-        """What stands behind it in the first command that starts it."""
-        return self.starts[0].arguments if self.starts else ()
+        """What stands behind it in the first command by which people start it."""
+        return next((start.arguments for start in self.starts if not start.is_of_service), ())
 
     def start_with(self, options: Iterable[str]) -> Start | None:
         """Return the first of the other commands that says all of some options, with the values that these have."""
         asked = [*options]
+        first = next((start.place for start in self.starts if not start.is_of_service), "")
         for start in self.starts if asked else ():
-            if start.place != self.starts[0].place and all(_says(start, option) for option in asked):
+            if start.place != first and all(_says(start, option) for option in asked):
                 return start
         return None
 

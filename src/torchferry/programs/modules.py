@@ -437,6 +437,9 @@ class Modules:
                 yield from self.files_of(name, "")
                 continue
             own = self.find(module, "")
+            if own is None and "." in module:  # a method of a class: `nets.Net.build`
+                module, _, member = module.rpartition(".")
+                own = self.find(module, "")
             if own is not None and re.search(rf"\b{re.escape(member)}\b", self._text(own)) is not None:
                 yield from self.files_of(module, "")
 

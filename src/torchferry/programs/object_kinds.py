@@ -105,9 +105,15 @@ class SettingsObject(NamedTuple):
 
 
 class LayersObject(NamedTuple):
-    """Several objects in one, of which a later one takes the place of an earlier one."""
+    """Several objects in one, of which a later one takes the place of an earlier one.
+
+    Attributes:
+        layers: The objects.
+        is_deep: Whether tables in them are put into one another too, as OmegaConf merges them.
+    """
 
     layers: tuple[Object, ...]
+    is_deep: bool = False
 
     @property
     def key(self) -> object:

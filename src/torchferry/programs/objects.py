@@ -47,6 +47,8 @@ from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
+GivenBySettings = Callable[[PythonFile, FunctionNode | ast.ClassDef, str], list[Member]]
+
 _DEEPEST = 24
 """Variables, parameters, attributes and calls that are followed to an object."""
 
@@ -90,6 +92,8 @@ class Objects:
         """Returns an attribute or item of an object."""
         self.path: Callable[[Expression, int], str | None] = lambda where, depth: None
         """Returns the path that an expression names."""
+        self.by_settings: GivenBySettings = lambda file, of, name: []
+        """Returns what settings give to a parameter."""
 
     def of(self, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
         """Return what an expression may be; None where that cannot be told."""
@@ -138,14 +142,14 @@ class Objects:
             union |= {each.key: each for each in objects}
         return tuple(union.values())
 
-    def _layers(self, parts: Iterable[Expression], depth: int) -> tuple[Object, ...] | None:
+    def _layers(self, parts: Iterable[Expression], depth: int, is_deep: bool = False) -> tuple[Object, ...] | None:
         layers: list[Object] = []
         for part in parts:
             objects = self.of(part, depth)
             if objects is None or len(objects) != 1:
                 return None
             layers += objects
-        return (LayersObject(tuple(layers)),)
+        return (LayersObject(tuple(layers), is_deep),)
 
     def _inside(self, objects: tuple[Object, ...] | None, name: str, depth: int) -> tuple[Object, ...] | None:
         """Return what an attribute or item of some objects may be."""
@@ -319,7 +323,21 @@ class Objects:
             found.append(self.of(Expression(*of, given.value), depth))
             if found[-1] is None:
                 return None
+        found += self._from_settings(file, names, function, argument, depth)
         return self._union(found) if found else None
+
+    def _from_settings(
+        self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int
+    ) -> Iterator[tuple[Object, ...] | None]:
+        """Yield what settings give to a parameter of what they name, its default where they give nothing."""
+        default = default_of(function.args, argument)
+        for member in self.by_settings(file, function, argument.arg):
+            if not member.is_there:
+                yield self.of(Expression(file, names, default), depth) if default is not None else None
+            elif member.objects or not member.values:
+                yield member.objects or None
+            else:
+                yield self._union(self.of(value, depth) for value in member.values)
 
     # --- calls ---
 
@@ -338,7 +356,7 @@ class Objects:
         if name in _LOADS and not _READERS.isdisjoint((qualified or _dotted(node.func)).lower().split(".")):
             return self._settings(where.part(first), depth) if first is not None else None
         if name == "merge" and "OmegaConf" in (qualified or _dotted(node.func)):
-            return self._layers(map(where.part, node.args), depth)
+            return self._layers(map(where.part, node.args), depth, is_deep=True)
         if name in ("from_cli", "from_dotlist") and "OmegaConf" in (qualified or _dotted(node.func)):
             return (WordsObject(),) if name == "from_cli" else None
         if name.endswith(("ArgumentParser", "ArgParser")) and self._defined(where, node) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -16,6 +17,15 @@ from torchferry.programs.parameters import Expression
 from torchferry.programs.program_facts import ProgramFacts, agreed
 from torchferry.programs.switches import UNSAID, Switch, said_of
 from torchferry.programs.switches import said as command_options
+
+_REFERENCE = re.compile(r"\$\{(?P<up>\.*)(?P<keys>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)\}")
+"""What stands under other keys, told from the root or, behind dots, from where it is asked for."""
+
+_MANDATORY = "???"
+"""What OmegaConf asks the user for."""
+
+_DEEPEST = 8
+"""References to references that are followed."""
 
 
 class MemberLookup(Protocol):
@@ -127,7 +137,18 @@ class OptionMembers:
                 return not keys.isdisjoint(family) or not any(isinstance(each, ParserObject) for each in parsers)
         return False
 
-    def of_settings(self, of: SettingsObject, name: str) -> Member:
+    def _interpolated(self, of: SettingsObject, text: str, keys: tuple[str, ...], depth: int) -> Member:
+        """Return what OmegaConf puts in for a text: what stands under other keys, `${model.kind}`, where it is told."""
+        reference = _REFERENCE.fullmatch(text)
+        dots = len(reference["up"]) if reference is not None else 0
+        if reference is None or depth > _DEEPEST or dots > len(keys):
+            return Member(known=Known(UNSAID))
+        around = keys[: len(keys) - dots] if dots else ()
+        path = (*around, *str(reference["keys"]).split("."))
+        found = self.of_settings(of._replace(keys=path[:-1]), path[-1], depth + 1)
+        return found if found.is_there else Member(known=Known(UNSAID))
+
+    def of_settings(self, of: SettingsObject, name: str, depth: int = 0) -> Member:
         """Return what settings files say below some keys; of hydra, the command before them."""
         keys = (*of.keys, name)
         found = []
@@ -153,4 +174,6 @@ class OptionMembers:
         first = told[0]
         if any(type(value) is not type(first) or value != first for value in told):
             first = UNSAID
+        if isinstance(first, str) and ("${" in first or first == _MANDATORY):
+            return self._interpolated(of, first, keys, depth)
         return Member(known=Known(first, ".".join(keys) if of.by_hydra else name))

@@ -16,6 +16,7 @@ from torchferry.programs.calls import FunctionPlace, calls_in
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
+from torchferry.programs.made_objects import IMPORTS_BY_NAME, WORDS
 from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
@@ -42,6 +43,9 @@ _UNDER_WAY = object()
 
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
+
+MAKING_WORDS = WORDS | IMPORTS_BY_NAME
+"""Identifiers of which a file that makes objects of what settings name holds one."""
 
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
@@ -166,7 +170,7 @@ class ProgramFacts:
         self._board = board
         self._results = results
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
-        commands = _Commands(program.starts, self._added_words(), reads_files)
+        commands = _Commands(program.own_starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
         self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
@@ -177,6 +181,7 @@ class ProgramFacts:
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
+            "making": lambda _: self._ordered(words.holding_any(MAKING_WORDS)),
             "variable": commands.variable,
             "environment": self._may_set_variable,
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
@@ -191,7 +196,9 @@ class ProgramFacts:
             "argument": lambda number: next(iter(program.arguments[int(number) - 1 : int(number)]), None),
             "file": lambda word: config.files.opened(word, program.path),
             "composed": lambda path: (
-                config.files.composed(path, sources.text(path), program.arguments) if path == program.path else ()
+                config.files.composed(program.path, sources.text(program.path), program.arguments)
+                if path in ("", program.path)
+                else ()
             ),
         }
         self.steps = MOST_STEPS
@@ -418,6 +425,14 @@ class ProgramFacts:
     def composed(self, path: str) -> tuple[ComposedFile, ...]:
         """Return the files that hydra puts together for the program of a file."""
         return cast("tuple[ComposedFile, ...]", self.ask("composed", path))
+
+    def composed_by_program(self) -> tuple[ComposedFile, ...]:
+        """Return the files that hydra puts together for the program, whichever file asks."""
+        return self.composed("")
+
+    def making(self) -> tuple[str, ...]:
+        """Return the files of the program that may make objects of what settings name."""
+        return cast("tuple[str, ...]", self.ask("making", ""))
 
     def _ordered(self, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))

@@ -313,6 +313,18 @@ def loops_around(file: PythonFile, node: ast.AST) -> set[ast.AST]:
     return loops
 
 
+def may_be_passed_over(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:
+    """Whether a place that binds a variable may not be run before a use: in a loop, in a case, or behind the use."""
+    if getattr(binding, "lineno", 0) > getattr(use, "lineno", 0) and file.scope(binding) is file.scope(use):
+        return True
+    parent = file.parents.get(binding)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+        if isinstance(parent, ast.match_case):
+            return True
+        parent = file.parents.get(parent)
+    return bool(loops_around(file, binding) - loops_around(file, use))
+
+
 def is_empty(value: ast.expr | None) -> bool:
     """Whether a value is a list, table or set to which something is added later."""
     if isinstance(value, ast.Call):

@@ -41,7 +41,7 @@ def need_of(option: str, others: Sequence[str], need: Need, program: Program) ->
         need: How surely it is meant where the command says nothing of it.
         program: The program, with the commands that start it: one line may stand for several.
     """
-    starts = program.starts
+    starts = program.own_starts
     lines = [each.arguments for each in starts if each.place == starts[0].place] or [()]
     said = [is_word_said(option, arguments) for arguments in lines]
     if any(said):

@@ -13,19 +13,28 @@ from torchferry.programs.decorators import changes_arguments
 from torchferry.programs.docopt_options import docopt_default, docopt_flags, docopt_text
 from torchferry.programs.executed_files import executed_files, executes_files
 from torchferry.programs.gin_bindings import GinBindings, is_configurable
+from torchferry.programs.inherited_calls import inherited_calls
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import MOST_CALLS, Expression, Parameter, argument_of, default_of, function_of
+from torchferry.programs.parameters import (
+    MOST_CALLS,
+    Expression,
+    Parameter,
+    argument_of,
+    called_as,
+    default_of,
+    function_of,
+)
 from torchferry.programs.path_values import PathValues
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
 from torchferry.programs.returned_values import UNTOLD, ReturnedValues
+from torchferry.programs.settings_parameters import SettingsParameters
 from torchferry.programs.stored import (
-    calls_of_base,
     in_handler,
     is_guarded,
     is_kind_of_device,
-    loops_around,
+    may_be_passed_over,
     only_reads,
     stored_before,
 )
@@ -34,7 +43,7 @@ from torchferry.programs.tables import commands_in
 from torchferry.programs.text_values import TextValues
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.names import Names, assigned_value
+from torchferry.source.names import assigned_value
 from torchferry.source.python import PythonFile
 
 _DEPTH = 8
@@ -69,6 +78,8 @@ class Values(ABC):
         self._sources = facts.sources
         self._objects = Objects(facts)
         self._members = Members(facts, self._objects)
+        self._by_settings = SettingsParameters(facts, self._objects, self._members)
+        self._objects.by_settings = self._members.by_settings = self._by_settings.of
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self.answer
         self._texts = TextValues(self)
@@ -232,7 +243,7 @@ class Values(ABC):
             if answer.truth is Truth.NO:
                 continue
             known = self.value(where.part(value), depth + 1)
-            is_certain = answer.truth is Truth.YES and not _may_be_passed_over(file, binding, node)
+            is_certain = answer.truth is Truth.YES and not may_be_passed_over(file, binding, node)
             held = [known] if is_certain else [*held, known]
         known = _alike(held) if held else UNTOLD
         return known if known.value is UNSAID else known._replace(option=known.option or option)
@@ -499,14 +510,17 @@ class Values(ABC):
         values: list[Known] = []
         calls = [*self.facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-            calls += self._from_derived(owner)
+            calls += inherited_calls(self.facts, owner)
         for other, other_names, call in calls:
             if len(values) >= MOST_CALLS:
                 return UNTOLD
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
+        by_settings = self._by_settings.of(file, function, argument.arg)
+        values += [self._of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings]
         if not values:
-            made = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else ""
-            if made and self.facts.config.files.may_give(made, argument.arg):
+            is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
+            made = called_as(file, function) if is_made else ""
+            if made and self._may_be_chosen(made, argument.arg):
                 return UNTOLD
             using = {file.path, *self.facts.mentioning(function.name)}
             if using.isdisjoint(self._sources.words.holding_any(_CLI)):
@@ -519,6 +533,11 @@ class Values(ABC):
             is_fixed = default_node is None or default.value is UNSAID or default.option
             return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return _alike(values)
+
+    def _may_be_chosen(self, called: str, name: str) -> bool:
+        """Whether settings may give a parameter to what they name in a way which is not followed."""
+        files = self.facts.config.files
+        return files.may_give(called, name) or files.may_choose(self.facts.settings(), called, name)
 
     def _declared(self, where: Expression, argument: ast.arg, depth: int) -> Known:
         """Return the default of a parameter: `typer.Option(False)` declares an option, also in an annotation."""
@@ -549,13 +568,6 @@ class Values(ABC):
             return None
         return self.facts.said(name) or agreed(declared, self.facts)
 
-    def _from_derived(self, owner: ast.ClassDef) -> Iterator[tuple[PythonFile, Names, ast.Call]]:
-        """Yield what classes derived from one hand on to it: `super().__init__(...)`."""
-        for path in self.facts.deriving(owner.name):
-            loaded = self._sources.file(path)
-            if loaded is not None:
-                yield from ((*loaded, call) for call in calls_of_base(loaded[0], owner.name))
-
     def _given(self, where: Expression, call: ast.Call, name: str, index: int, default: Known, depth: int) -> Known:
         for keyword in call.keywords:
             if keyword.arg == name:
@@ -570,18 +582,6 @@ class Values(ABC):
                 if member.is_there:
                     return self._of_member(member, name, depth)
         return default
-
-
-def _may_be_passed_over(file: PythonFile, binding: ast.AST, use: ast.AST) -> bool:
-    """Whether a place that binds a variable may not be run before a use: in a loop, in a case, or behind the use."""
-    if getattr(binding, "lineno", 0) > getattr(use, "lineno", 0) and file.scope(binding) is file.scope(use):
-        return True
-    parent = file.parents.get(binding)
-    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
-        if isinstance(parent, ast.match_case):
-            return True
-        parent = file.parents.get(parent)
-    return bool(loops_around(file, binding) - loops_around(file, use))
 
 
 def _is_boolean(node: ast.expr) -> bool:

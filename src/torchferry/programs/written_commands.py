@@ -12,19 +12,22 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.held_commands import HeldCommands
 from torchferry.programs.make_calls import is_make_with_variables
 from torchferry.rules.base import Context
-from torchferry.rules.commands import JOB_KINDS, commands_of
+from torchferry.rules.commands import JOB_KINDS, commands_of, commands_of_service
 from torchferry.source.dockerfile import docker_variables, instructions
 from torchferry.source.document import Document
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
 from torchferry.source.notebook import Notebook
+from torchferry.source.roles import is_of_integration
 from torchferry.source.settings import settings
 from torchferry.source.shell import Command
 from torchferry.source.shell_variables import ShellVariables
+from torchferry.source.task_files import has_tasks, task_view
 from torchferry.source.text import SourceText
 from torchferry.source.yaml_commands import yaml_variables
 
 READ_FOR_COMMANDS = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
+"""Kinds of file that are read for commands whatever their names are."""
 NOT_STARTED = frozenset(
     [
         "@echo",
@@ -93,6 +96,8 @@ _MAKES = lazy_regex(rb"\bmake[ \t][^\n]{0,200}=|=[^\n]{0,200}\bmake[ \t]")
 LARGEST_DOCUMENT = 1_000_000
 """Bytes of a document that commands are looked for in, and of a file that says what an installation makes."""
 
+_ESCAPED = lazy_regex(r"\\(?<!\\\\)\\*[\"']")
+
 _CELL_SETS = lazy_regex(
     r"(?m)^[ \t]{0,40}(?:%(?:set_)?env[ \t]{1,40}(?P<magic>[A-Za-z_]\w*)(?:=|[ \t])(?P<value>[^\n]*)"
     r"|os\.environ\[[\"'](?P<python>\w{1,80})[\"']\][ \t]{0,20}=(?!=)[ \t]{0,20}(?:[\"'](?P<text>[^\"'\n]*)[\"'])?)"
@@ -110,6 +115,14 @@ class Written(NamedTuple):
     place: str
 
 
+def reads_commands(path: str, kind: Kind) -> bool:
+    """Whether a file is read for commands that start programs."""
+    if has_tasks(path):
+        return True
+    is_hidden = any(part.startswith(".") for part in path.split("/"))
+    return kind in READ_FOR_COMMANDS and (not is_hidden or (kind is Kind.YAML and is_of_integration(path)))
+
+
 def may_start(kind: Kind, data: bytes) -> bool:
     """Whether a file may hold a command that starts a program, judged by its bytes."""
     if len(data) > LARGEST_DOCUMENT or not _may_name_program(data):
@@ -118,7 +131,7 @@ def may_start(kind: Kind, data: bytes) -> bool:
 
 
 def _may_name_program(data: bytes) -> bool:
-    words = (b".py", b" -m ", b"--module", b".sh", b"corn ")
+    words = (b".py", b" -m ", b'"-m"', b"'-m'", b"--module", b".sh", b"corn ")
     return any(word in data for word in words) or _MAKES.search(data) is not None
 
 
@@ -136,6 +149,9 @@ def written_in(document: Document, context: Context, given: Mapping[str, str] = 
     elif document.kind is Kind.MARKDOWN:
         shown = SourceText(_of_document(document.source.text))
         context = Context(path, Kind.SHELL, shown, context.target, context.options)
+    elif has_tasks(path):
+        kind = Kind.MAKEFILE if context.kind is Kind.MAKEFILE else Kind.SHELL
+        context = Context(path, kind, SourceText(task_view(path, context.text)), context.target, context.options)
     found = []
     for command in _expanded(context, document, given):
         offset = command.words[0].start
@@ -150,7 +166,8 @@ def written_in(document: Document, context: Context, given: Mapping[str, str] = 
 
 def _expanded(context: Context, document: Document, given: Mapping[str, str]) -> Iterator[Command]:
     """Yield the commands of a file that may be followed, with what stands for their variables."""
-    written = sorted(commands_of(context), key=lambda each: (*each.assignments, *each.words)[0].start)
+    found = commands_of_service(context) if is_of_integration(context.path) else commands_of(context)
+    written = sorted(map(_unescaped, found), key=lambda each: (*each.assignments, *each.words)[0].start)
     variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written, given)
     is_yaml = context.kind in (Kind.YAML, Kind.COMPOSE, Kind.JSON)
     beforehand = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
@@ -159,7 +176,7 @@ def _expanded(context: Context, document: Document, given: Mapping[str, str]) ->
     read = tuple(settings(context.kind, context.text)) if is_yaml and "env" in context.text.lower() else ()
     set_beside = tuple(yaml_variables(read))
     held = HeldCommands(context.text, written)
-    found: list[tuple[Command, Command]] = []
+    followed: list[tuple[Command, Command]] = []
     end = 0
     for command in _joined_entries(context, written) if context.kind is Kind.DOCKERFILE else written:
         start = (*command.assignments, *command.words)[0].start
@@ -179,8 +196,15 @@ def _expanded(context: Context, document: Document, given: Mapping[str, str]) ->
         for one in variables.expanded(command) if command.words else ():
             whole = held.told(command, one)
             if _may_be_followed(whole):
-                found.append((command, whole))
-    yield from held.followed(found)
+                followed.append((command, whole))
+    yield from held.followed(followed)
+
+
+def _unescaped(command: Command) -> Command:
+    """Return a command of which no word has a quote that a shell around its own has escaped: `\\"python a.py\\"`."""
+    if not any("\\" in word.text for word in command.words):
+        return command
+    return command._replace(words=tuple(word._replace(text=_ESCAPED.sub("", word.text)) for word in command.words))
 
 
 def _of_cells(notebook: Notebook) -> Iterator[tuple[int, str, str, bool]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import Context
@@ -31,12 +31,21 @@ def commands_of(context: Context) -> list[Command]:
     target.
     """
     if context.commands is None:
-        by_span: dict[tuple[int, int], Command] = {}
-        for command in with_inner(context.text, _parts(context)):
-            first = (*command.assignments, *command.words)[0]
-            by_span.setdefault((first.start, first.end), command)
-        context.commands = list(by_span.values())
+        context.commands = _once(context, _parts(context))
     return context.commands
+
+
+def commands_of_service(context: Context) -> list[Command]:
+    """Return the commands of a YAML file that a service reads, which tell what the project starts."""
+    return _once(context, yaml_parts(context.kind, context.text))
+
+
+def _once(context: Context, outer: Iterable[Command | Heredoc]) -> list[Command]:
+    by_span: dict[tuple[int, int], Command] = {}
+    for command in with_inner(context.text, outer):
+        first = (*command.assignments, *command.words)[0]
+        by_span.setdefault((first.start, first.end), command)
+    return list(by_span.values())
 
 
 def heredocs_of(context: Context) -> Iterator[Heredoc]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
+from torchferry.core.budget import DEEPEST, refuse_nesting, spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
@@ -27,21 +29,30 @@ TEXT_NAME = lazy_regex(
 )
 """Names of variables that hold a text for people."""
 
-_DEEPEST = 4
-"""Levels of command lines in command lines that are read."""
+_FREE = 4
+"""Levels of command lines in command lines that cost nothing; each further one is read again at the file's expense."""
 
 
-def with_inner(text: str, outer: Iterable[Command | Heredoc], depth: int = 0) -> Iterator[Command]:
+def with_inner(text: str, outer: Iterable[Command | Heredoc]) -> Iterator[Command]:
     """Yield the commands among `outer` and those inside them; one in a substitution may come twice."""
-    for part in outer:
+    waiting = [iter(outer)]
+    while waiting:
+        part = next(waiting[-1], None)
+        if part is None:
+            waiting.pop()
+            continue
         if isinstance(part, Command):
             yield part
             spans = list(_command_lines(part))
         else:
             spans = [(part.start, part.end)] if is_script(part.command) else []
-        if depth < _DEEPEST:
-            for start, end in spans:
-                yield from with_inner(text, parts(text, start, end), depth + 1)
+        if spans and len(waiting) > DEEPEST:
+            refuse_nesting()
+            continue
+        if spans:
+            if len(waiting) > _FREE:
+                spend(sum(end - start for start, end in spans))
+            waiting.append(chain.from_iterable(parts(text, *span) for span in spans))
 
 
 def is_script(command: Command) -> bool:

@@ -62,6 +62,8 @@ _NOT_THE_USERS = re.compile("|".join((_BUILD_FOLDERS, _TEST_FOLDERS, _OTHERS)))
 _BUILD_NAME, _BUILD_FOLDER = re.compile(_BUILD_NAMES), re.compile(_BUILD_FOLDERS)
 _TEST_FOLDER, _VENDORED = re.compile(_TEST_FOLDERS), re.compile(_OTHERS)
 
+_INTEGRATION = re.compile(r"(?:[^/]+/)*(?:\.github/|\.circleci/|\.buildkite/|\.gitlab-ci)")
+
 _HEAD = 400
 """Characters in which a file that torchferry wrote says so."""
 
@@ -69,6 +71,11 @@ _HEAD = 400
 def is_build_script(path: str) -> bool:
     """Whether a file builds or installs the project, by its name."""
     return _BUILD_NAME.search(path) is not None
+
+
+def is_of_integration(path: str) -> bool:
+    """Whether a service builds and tests the project by a file, on machines of its own."""
+    return _INTEGRATION.match(path) is not None
 
 
 def is_set_aside(path: str) -> bool:

@@ -19,8 +19,8 @@ from torchferry.source.shell import Command, Word, assigned_name
 MOST_ALTERNATIVES = 8
 """Commands that one line may stand for; where there are more, the variables of the line are not read."""
 
-_MOST_PROGRAMS = 100
-"""Programs that one line may start, each with the same words."""
+_MOST_PROGRAMS = 400
+"""Programs that one line may start, each with the same words: as many as are judged of a project."""
 
 _LONGEST = 4_000
 """Characters of the value of a variable."""
@@ -40,6 +40,12 @@ _FUNCTION = lazy_regex(
 _FUNCTION_END = lazy_regex(r"(?m)^[ \t]*\}")
 _ALL_ARGUMENTS = lazy_regex(r"\$(?:[@*]|\{[@*](?::(?P<first>\d+))?\})")
 _ONE_ARGUMENT = lazy_regex(r"\$(?:(\d)|\{(\d+)\})")
+
+_MODULES = frozenset({"-m", "--module"})
+"""Options behind which the name of a module stands."""
+
+_MODULE_IS = "--module="
+_MODULE = lazy_regex(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 _DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _PREFIXES = frozenset({"then", "do", "else", "elif", "{", "!", "eval", "exec"})
@@ -187,10 +193,10 @@ class ShellVariables:
         for _, alternatives in (*before, *parts):
             count *= len(alternatives)
         if count > MOST_ALTERNATIVES:
-            parts = [(word, each if len(each) == 1 else [(f"$({word.value.strip('$')})",)]) for word, each in parts]
+            parts = [(word, each if len(each) == 1 else [(f"$({word.value.strip('${}')})",)]) for word, each in parts]
             parts = self._with_programs(parts)
             before = [(word, each if len(each) == 1 else [(f"{word.text}=$(.)",)]) for word, each in before]
-        elif any(word.text.startswith("$") or ".py" in word.text for word, _ in parts):
+        elif any("$" in word.text for word, _ in parts):
             parts = self._with_programs(parts)
         meanings: dict[tuple[str, ...], Command] = {}
         for chosen in product(*(each for _, each in (*before, *parts))):
@@ -206,9 +212,12 @@ class ShellVariables:
 
     def _with_programs(self, parts: list[_Part]) -> list[_Part]:
         """Return the parts of a command, of which the first that is one of many programs is each of them."""
+        before = ""
         for number, (word, each) in enumerate(parts):
             every = [*self._words_of(word, self._every)] if "$" in word.text else []
-            if len(every) > len(each) and all(map(_names_program, every)):
+            is_module = before in _MODULES or word.text.startswith(_MODULE_IS)
+            before = word.text
+            if len(every) > len(each) and all(map(_names_module if is_module else _names_program, every)):
                 return [*parts[:number], (word, every), *parts[number + 1 :]]
         return parts
 
@@ -254,7 +263,10 @@ class ShellVariables:
     def _loop(self, words: list[Word]) -> None:
         name, *items = words
         is_list = len(items) > 1 and items[0].text == "in"
-        values = [value for word in items[1:] for value in self._values_of(word)] if is_list else [None]
+        values: list[str | None] = [None]
+        if is_list:
+            held = [(word, value) for word in items[1:] for value in self._values_of(word)]
+            values = [part for word, value in held for part in (_items(value) if "[@]" in word.text else (value,))]
         self._assign(name.value, tuple(None if value is None or "*" in value else value for value in values))
 
     def _close(self, block: _Block) -> None:
@@ -336,9 +348,24 @@ def _names_program(texts: Sequence[str]) -> bool:
     return bool(texts) and texts[-1].strip("\"'").endswith(".py") and _UNREADABLE.search(texts[-1]) is None
 
 
+def _names_module(texts: Sequence[str]) -> bool:
+    return bool(texts) and _MODULE.fullmatch(texts[-1].strip("\"'").removeprefix(_MODULE_IS)) is not None
+
+
+def _items(value: str | None) -> tuple[str | None, ...]:
+    """Return the items of an array."""
+    return (None,) if value is None else tuple(value.split())
+
+
 def _program(command: Command) -> str:
-    """Return the program of a command; empty where no word names one."""
-    return next((word.text for word in command.words if _names_program((word.text,))), "")
+    """Return the program or module of a command; empty where no word names one."""
+    before = ""
+    for word in command.words:
+        is_module = before in _MODULES or word.text.startswith(_MODULE_IS)
+        if (_names_module if is_module else _names_program)((word.text,)):
+            return word.text
+        before = word.text
+    return ""
 
 
 def _functions(text: str) -> Iterator[tuple[str, int, int]]:

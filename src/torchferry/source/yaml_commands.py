@@ -18,7 +18,7 @@ from torchferry.source.settings import settings
 from torchferry.source.shell import Command, Heredoc, Word, parts
 
 COMMAND_KEYS = frozenset(
-    {"command", "commands", "cmd", "entrypoint", "args", "run", "script", "before_script", "setup", "test"}
+    {"command", "commands", "cmd", "cmds", "entrypoint", "args", "run", "script", "before_script", "setup", "test"}
 )
 """Keys whose values are command lines in compose files, job descriptions and continuous integration."""
 
