@@ -335,7 +335,7 @@ def test_a_tensor_whose_sender_has_gone_cannot_be_received(tmp_path: Path) -> No
         "Keep that process until the receivers are done with the tensor, or send a copy on the CPU"
     ]
     assert run.events("sharing") == {("receive", "the process that sent it had ended")}
-    assert run.summary["would_fail"] == 1
+    assert (run.summary["would_fail"], run.summary["goes_on_without"]) == (0, 1)
 
 
 @pytest.mark.parametrize("end", ["inbox.put('end')", "process.terminate()"], ids=["ended", "killed"])
@@ -531,7 +531,7 @@ def test_each_target_shares_as_its_plugin_does(
     run = rehearse(tmp_path, SEND, target, device)
     assert run.lines == [line]
     assert run.events(kind) >= events
-    assert (run.summary["would_fail"] > 0) == line.startswith("_share")
+    assert (run.summary["goes_on_without"] > 0) == line.startswith("_share")  # the program catches it and prints
 
 
 @pytest.mark.parametrize(

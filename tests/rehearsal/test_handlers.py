@@ -86,6 +86,9 @@ def asked(code: str, error: type[BaseException] = RuntimeError) -> tuple[Handler
         # Python's library catches around the program's own code: that part of the program ends
         ("from concurrent.futures import ThreadPoolExecutor as P\nwith P(1) as p:\n"
          "    x = p.submit(refuse).exception()", Caught.NOT, 0),
+        # a class that is a name of the function's own: nobody looks, and it may be the one
+        ("def f():\n    import builtins as b\n    try:\n        refuse()\n    except b.OSError:\n        return 1\n"
+         "    except RuntimeError:\n        return 2\nf()", Caught.HANDLED, 5),
         # called by C, without a frame in between
         ("class A(dict):\n    __missing__ = refuse\ntry:\n    A()[1]\nexcept RuntimeError:\n    x = 1",
          Caught.HANDLED, 5),

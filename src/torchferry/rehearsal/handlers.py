@@ -188,9 +188,15 @@ def _is_one_of(error: type[BaseException], named: ast.expr, frame: FrameType) ->
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return what a dotted name stands for in a frame; None where it is something else, or not there."""
+    """Return what a dotted name stands for in a frame; None where it is something else, or not there.
+
+    Local names are not asked for: that would keep alive what they stand for, as long as the function runs.
+    """
     if isinstance(node, ast.Name):
-        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+        code = frame.f_code
+        if node.id in code.co_varnames or node.id in code.co_cellvars or node.id in code.co_freevars:
+            return None
+        for names in (frame.f_globals, vars(builtins)):
             if node.id in names:
                 return names[node.id]
         return None

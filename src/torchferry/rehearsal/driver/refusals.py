@@ -47,7 +47,7 @@ def _is_asked(frame: FrameType, kind: type[BaseException]) -> bool:
     """Whether a name is asked for in vain: of a module that is told by itself, and `hasattr` is no use of it."""
     if not issubclass(kind, AttributeError) or frame.f_code.co_name not in ("__getattr__", "__getattribute__"):
         return False
-    return "self" not in frame.f_locals or frame.f_back is None or is_probe(frame.f_back)
+    return "self" not in frame.f_code.co_varnames or frame.f_back is None or is_probe(frame.f_back)
 
 
 class _Telling(ast.NodeTransformer):
