@@ -12,12 +12,13 @@ from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, T
 from torchferry.programs.asked import is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
-from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
+from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.values import Values
 from torchferry.programs.written_ends import written_ends
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -215,13 +216,20 @@ def _held(operator: ast.cmpop, left: Known, right: Known) -> Answer:
     return Answer(Truth.YES if held else Truth.NO, option, known.guard)
 
 
-def supposed(node: ast.AST, when: str) -> ast.expr | None:
-    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+def supposed(node: ast.AST, when: str, names: Names | None = None) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said.
+
+    Args:
+        node: The expression, or what imports by a name.
+        when: What is said of it, or of the name.
+        names: What names mean in its file; needed for what imports otherwise than Python's own functions.
+    """
     if isinstance(node, ast.keyword):
         node = node.value
     if isinstance(node, (ast.stmt, ast.Call)) and when:  # the name by which it imports
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS)
-        node = next((call.args[0] for call in calls if call.args), node)
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        imported = (import_of(names, call) for call in calls) if names is not None else ()
+        node = next((each.asked for each in imported if each is not None and each.asked is not None), node)
     if not when or not isinstance(node, ast.expr):
         return None
     if when == "true":
