@@ -14,6 +14,7 @@ from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
+from torchferry.programs.value_types import ValueTypes
 from torchferry.programs.values import Values
 from torchferry.programs.written_ends import written_ends
 from torchferry.rules.guarded import asks_availability
@@ -58,6 +59,7 @@ class Conditions(Values):
         self._target = target
         self._shared = shared
         self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
+        self._types = ValueTypes(facts, self._objects, self.answer)
 
     def told(
         self, file: PythonFile, names: Names, test: ast.expr, bound: Mapping[Parameter, Given] | None = None
@@ -112,7 +114,7 @@ class Conditions(Values):
             return Answer(Truth.NO, guard=True)
         known = self.value(where, depth)
         if known.value is UNSAID:
-            return self._by_name(where)
+            return self._types.asked(where) or self._by_name(where)
         return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
 
     def is_present(self, module: str) -> bool | None:
@@ -163,8 +165,11 @@ class Conditions(Values):
             return self._of_version(where, test, depth)
         left = self.value(where.part(test.left), depth)
         right = self.value(where.part(test.comparators[0]), depth)
+        if left.value is UNSAID:
+            dimensions = self._types.dimensions(where.part(test.left))
+            left = left if dimensions is None else Known(dimensions)
         if left.value is UNSAID or right.value is UNSAID:
-            return self._unlike(where, test, left, right)
+            return self._types.asked(where) or self._unlike(where, test, left, right)
         return _held(test.ops[0], left, right)
 
     @staticmethod

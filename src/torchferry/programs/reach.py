@@ -22,12 +22,13 @@ from torchferry.programs.definitions import Definition, chosen_definitions, is_r
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, uses_of_imported
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.parameters import Parameter
+from torchferry.programs.object_calls import calls_of_object
+from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.use_kinds import Place
+from torchferry.programs.use_kinds import Place, Use
 from torchferry.programs.uses import Uses
 from torchferry.source.import_calls import ImportTime
 from torchferry.source.names import Names, assigned_value
@@ -84,6 +85,8 @@ class Reach:
         self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
         """The surest ways to files, by the error that is asked for, and whether all was looked at for them."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
+        self._called_as_object: set[Place] = set()
+        """Places where objects of torch modules are called, which gives the call to `forward`."""
         self._nested = 0  # searches from files that are under way
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
@@ -492,7 +495,10 @@ class Reach:
             return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked, others, made, beside, settings in self.uses.of(file, names, unit):
+        using: Iterable[Use] = self.uses.of(file, names, unit)
+        if tests and unit.name == "forward":  # what they ask is said where the object is called
+            using = (each for use in using for each in self._calls_of_made(file, unit, use))
+        for place, use_need, choice, option, asked, others, made, beside, settings in using:
             if place.path not in closure or (made and not any(path in closure for path in made)):
                 continue
             if settings and not self._may_read(settings):
@@ -513,9 +519,27 @@ class Reach:
                 _with(options, option) if option and said is Need.OPTION else options,
                 _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
                 carried,
-                (*given, *self.surroundings.given_at(place.path, place.node, file, unit)) if carried else given,
+                (*given, *self._given_at(place, file, unit)) if carried else given,
                 passed,
             )
+
+    def _calls_of_made(self, file: PythonFile, unit: FunctionNode, use: Use) -> Iterator[Use]:
+        """Yield the calls of the object that is made where a class is used, if they are known, or else the use."""
+        owner = file.parents.get(unit)
+        is_own = isinstance(owner, ast.ClassDef) and use.place.through is None
+        calls = calls_of_object(self.uses, use.place, file, owner) if is_own else None  # type: ignore[arg-type]
+        self._called_as_object.update(calls or ())
+        yield from (use,) if calls is None else (use._replace(place=place) for place in calls)
+
+    def _given_at(self, place: Place, file: PythonFile, unit: FunctionNode) -> Iterator[tuple[Parameter, Given]]:
+        """Yield what is given at a place to the parameters of a function, as `Surroundings.given_at` does."""
+        if place not in self._called_as_object:
+            yield from self.surroundings.given_at(place.path, place.node, file, unit)
+            return
+        loaded = self.sources.file(place.path)
+        call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
+        if isinstance(call, ast.Call):
+            yield from self.surroundings.given(file.path, unit, call, place.path, bound=True)
 
     def _may_read(self, settings: str) -> bool:
         """Whether the program may be started with a settings file: of those of which it is known, it must be one."""
