@@ -193,9 +193,12 @@ class LazyImports:
             return
         self._makers.discard(path)
         loaded = self._parsed(path)
-        for call, given in self._made(*loaded) if loaded is not None else ():
-            text = " ".join(loaded[0].text(call).split())[:80]  # type: ignore[index]
-            yield Computed(call.lineno, text, texts(*loaded, given), every=False)  # type: ignore[misc]
+        if loaded is None:
+            return
+        file, names = loaded
+        for call, given in self._made(file, names):
+            text = " ".join(file.text(call).split())[:80]
+            yield Computed(call.lineno, text, texts(file, names, given), every=False)
 
     def _made(self, file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, ast.expr]]:
         """Yield the calls of a file that make such objects, each with what names the module."""

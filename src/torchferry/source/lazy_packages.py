@@ -125,10 +125,9 @@ def _of_getattr(tree: ast.Module, function: ast.FunctionDef) -> LazyExports | No
     nodes = [*ast.walk(function)]
     if not any(isinstance(each, ast.Call) and _called(each) == "import_module" for each in nodes):
         return None
-    for each in nodes:
-        is_item = isinstance(each, ast.Subscript) and isinstance(each.value, ast.Name)
-        if is_item and isinstance(each.slice, ast.Name) and each.slice.id == parameter:  # type: ignore[union-attr]
-            table = _WrittenTable(tree, each.value)  # type: ignore[union-attr]
+    for each in (node for node in nodes if isinstance(node, ast.Subscript)):
+        if isinstance(each.value, ast.Name) and isinstance(each.slice, ast.Name) and each.slice.id == parameter:
+            table = _WrittenTable(tree, each.value)
             modules = {name: values[0].lstrip(".") for name, values in table.values.items() if values}
             return LazyExports(modules, table.is_open) if table.is_written else None
     return None
