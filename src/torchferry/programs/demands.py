@@ -34,7 +34,7 @@ _MOST_PASSED_ON = 50
 """Functions that are followed where one ends the program by another."""
 
 _FAILING = re.compile(r"\b(?:raise|assert|exit|_exit|quit|abort|error)\b|\bexcept\b")
-_ASKING = re.compile(r"available|installed|find_spec|has_|have_|\w_import\w*\(", re.IGNORECASE)
+_ASKING = re.compile(r"available|installed|find_spec|has_|have_|_import(?:_from)?\(", re.IGNORECASE)
 
 _WORKS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.Return)
 """Statements that do more than to tell of what is lacking."""
