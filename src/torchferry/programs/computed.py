@@ -10,9 +10,10 @@ from itertools import islice, product
 from torchferry.core.record import NamedTuple
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile, import_calls
+from torchferry.source.python import PythonFile
 
 HOLE = "*"
 """Stands for the part of a name that cannot be told."""
@@ -48,6 +49,7 @@ class Computed(NamedTuple):
         names: What the module's name may be, with `HOLE` for what cannot be told.
         every: Whether all of them are imported, as in a loop, rather than one.
         indented: Whether the call stands in a block, so that it may not be run when the file is.
+        owner: The class that holds the call, or `__getattr__` of the module; empty for neither.
     """
 
     line: int
@@ -55,11 +57,12 @@ class Computed(NamedTuple):
     names: tuple[str, ...]
     every: bool
     indented: bool = True
+    owner: str = ""
 
 
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
     """Yield the calls that import what a text names: a module, or an object together with its module."""
-    yield from import_calls(file)
+    yield from (found.call for found in names.import_calls())
     for name, functions in LOCATORS.items():
         for call in file.calls_by_name(name):
             if names.qualified(call.func) in functions:
@@ -131,7 +134,8 @@ class ComputedNames:
     def _of_call(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
         self._steps = 0
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        name = call.args[0] if call.args else keywords.get("name")
+        imported = import_of(names, call)
+        name = imported.asked if imported is not None else call.args[0] if call.args else keywords.get("name")
         found = self._values(file, names, name, 0) if name is not None else (HOLE,)
         package = call.args[1] if len(call.args) > 1 else keywords.get("package")
         if package is not None and last_name(call.func) == "import_module":
@@ -142,7 +146,12 @@ class ComputedNames:
             )
         every = name is not None and self._is_every(file, names, name)
         indented = file.statement(call).col_offset > 0
-        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every, indented)
+        around: ast.AST | None = file.enclosing_class(call)
+        if around is None:
+            function = file.enclosing_function(call)
+            around = function if function is not None and function.name == "__getattr__" else None
+        owner = getattr(around, "name", "")
+        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every, indented, owner)
 
     def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
         """Return the texts that an expression may have."""

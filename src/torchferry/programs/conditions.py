@@ -12,12 +12,14 @@ from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, T
 from torchferry.programs.asked import is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
-from torchferry.programs.stored import COMPARED, IMPORTS, is_guarded, is_namespace
+from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
+from torchferry.programs.value_types import ValueTypes
 from torchferry.programs.values import Values
 from torchferry.programs.written_ends import written_ends
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -57,6 +59,7 @@ class Conditions(Values):
         self._target = target
         self._shared = shared
         self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
+        self._types = ValueTypes(facts, self._objects, self.answer)
 
     def told(
         self, file: PythonFile, names: Names, test: ast.expr, bound: Mapping[Parameter, Given] | None = None
@@ -111,7 +114,7 @@ class Conditions(Values):
             return Answer(Truth.NO, guard=True)
         known = self.value(where, depth)
         if known.value is UNSAID:
-            return self._by_name(where)
+            return self._types.asked(where) or self._by_name(where)
         return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
 
     def is_present(self, module: str) -> bool | None:
@@ -162,8 +165,11 @@ class Conditions(Values):
             return self._of_version(where, test, depth)
         left = self.value(where.part(test.left), depth)
         right = self.value(where.part(test.comparators[0]), depth)
+        if left.value is UNSAID:
+            dimensions = self._types.dimensions(where.part(test.left))
+            left = left if dimensions is None else Known(dimensions)
         if left.value is UNSAID or right.value is UNSAID:
-            return self._unlike(where, test, left, right)
+            return self._types.asked(where) or self._unlike(where, test, left, right)
         return _held(test.ops[0], left, right)
 
     @staticmethod
@@ -215,13 +221,20 @@ def _held(operator: ast.cmpop, left: Known, right: Known) -> Answer:
     return Answer(Truth.YES if held else Truth.NO, option, known.guard)
 
 
-def supposed(node: ast.AST, when: str) -> ast.expr | None:
-    """Return the condition that an expression is as `Finding.when` says; None where nothing is said."""
+def supposed(node: ast.AST, when: str, names: Names | None = None) -> ast.expr | None:
+    """Return the condition that an expression is as `Finding.when` says; None where nothing is said.
+
+    Args:
+        node: The expression, or what imports by a name.
+        when: What is said of it, or of the name.
+        names: What names mean in its file; needed for what imports otherwise than Python's own functions.
+    """
     if isinstance(node, ast.keyword):
         node = node.value
     if isinstance(node, (ast.stmt, ast.Call)) and when:  # the name by which it imports
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS)
-        node = next((call.args[0] for call in calls if call.args), node)
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        imported = (import_of(names, call) for call in calls) if names is not None else ()
+        node = next((each.asked for each in imported if each is not None and each.asked is not None), node)
     if not when or not isinstance(node, ast.expr):
         return None
     if when == "true":

@@ -22,10 +22,11 @@ from torchferry.programs.lacks import Lack, Lacks, is_lacking, raised_by
 from torchferry.programs.modules import Modules
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import is_guarded, returns_of
-from torchferry.rules.guarded import ENDS, MISSING, asks_availability, catching
+from torchferry.rules.guarded import ENDS, MISSING, asks_availability, catching, copes
 from torchferry.rules.library.cuda_package import CudaPackage, advice
 from torchferry.source.exports import absolute_module
-from torchferry.source.flow.syntax import last_name
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import import_of, taken_apart
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
@@ -33,7 +34,7 @@ _MOST_PASSED_ON = 50
 """Functions that are followed where one ends the program by another."""
 
 _FAILING = re.compile(r"\b(?:raise|assert|exit|_exit|quit|abort|error)\b|\bexcept\b")
-_ASKING = re.compile(r"available|installed|find_spec|has_|have_", re.IGNORECASE)
+_ASKING = re.compile(r"available|installed|find_spec|has_|have_|_import(?:_from)?\(", re.IGNORECASE)
 
 _WORKS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.With, ast.Return)
 """Statements that do more than to tell of what is lacking."""
@@ -81,7 +82,7 @@ class Demands:
         self._named: set[str] = set()
         self._looked_in: set[str] = set()
         self._kept: dict[str, tuple[Demand, ...]] = {}
-        self._lacking = _lacking_modules(target)
+        self._lacking_names = _lacking_modules(target)
 
     def of(self, path: str) -> tuple[Demand, ...]:
         """Return where a file ends the program for lack of something that it, or another file, asks for."""
@@ -94,7 +95,7 @@ class Demands:
         text = self._sources.text(path)
         if not _FAILING.search(text):
             return False
-        if _ASKING.search(text) and any(module in text for module in self._lacking):
+        if _ASKING.search(text) and any(module in text for module in self._lacking_names):
             return True
         return any(name in text for name in self._names_tried(path))
 
@@ -202,7 +203,9 @@ class Demands:
             name = last_name(raised) if raised is not None else MISSING
             if "skip" in name.lower():
                 return None
-            return name if isinstance(getattr(builtins, name, None), type) else ""
+            if isinstance(getattr(builtins, name, None), type):
+                return name
+            return None if _is_caught_here(file, statement, name) else ""
         if isinstance(statement, ast.Assert):
             return "AssertionError"
         call = statement.value if isinstance(statement, ast.Expr) else None
@@ -272,6 +275,10 @@ class Demands:
         lack = next((lack for lack in lacks if lack is not None), None)
         if lack is not None:
             return lack
+        if isinstance(node, ast.Name):
+            lack = next(filter(None, (self._imported_beside(file, names, each) for each in names.bindings(node))), None)
+            if lack is not None:
+                return lack
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)) and asks_availability(node):
             return self._lacking_package(file, node)
         return None
@@ -329,9 +336,21 @@ class Demands:
             parent = file.parents.get(parent)
         return None
 
+    def _imported_beside(self, file: PythonFile, names: Names, binding: ast.AST) -> Lack | None:
+        """Return what a name says of that is lacking: `has_cupy` in `cupy, has_cupy = optional_import("cupy")`."""
+        call = taken_apart(file, binding, 1)
+        if call is None or "import" not in last_name(call.func):
+            return None
+        found = import_of(names, call)
+        module = found.module if found is not None else string_value(call.args[0]) if call.args else None
+        return self._lacking(file, call, module or "")
+
     def _lacking_package(self, file: PythonFile, question: ast.Name | ast.Attribute | ast.Call) -> Lack | None:
         """Return the package that a question asks for, where the target lacks it."""
-        module = module_asked_for(question)
+        return self._lacking(file, question, module_asked_for(question))
+
+    def _lacking(self, file: PythonFile, question: ast.expr, module: str) -> Lack | None:
+        """Return the package of a module that a question asks for, where the target lacks it."""
         known = self._target.package_of_module(module) if module else None
         if known is None or not is_lacking(*known):
             return None
@@ -411,6 +430,20 @@ def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:
     if isinstance(file.parents.get(function), ast.ClassDef) and function.name != "__init__":
         return False
     return not any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function))
+
+
+def _is_caught_here(file: PythonFile, statement: ast.stmt, error: str) -> bool:
+    """Whether an exception of the project's own is caught around the statement that raises it, and the code goes on.
+
+    `if not is_cupy_available(): raise NotThere()`, and `except NotThere:` has what stands in for it.
+    """
+    child: ast.AST = statement
+    parent = file.parents.get(child)
+    while parent is not None and not isinstance(parent, FunctionNode):
+        if isinstance(parent, ast.Try) and child in parent.body and copes(parent, error):
+            return True
+        child, parent = parent, file.parents.get(parent)
+    return False
 
 
 def _may_end(statement: ast.Raise | ast.Assert | ast.Expr) -> bool:

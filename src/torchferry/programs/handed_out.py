@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchferry.programs.around import FunctionNode, around
-from torchferry.programs.stored import IMPORTS, bound_by_handler, is_only_asked
+from torchferry.programs.stored import bound_by_handler, is_only_asked
 from torchferry.programs.use_kinds import Place
 from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import IMPORTING_NAMES
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.python import PythonFile
 
@@ -33,17 +34,23 @@ def _uses_elsewhere(uses: Uses, file: PythonFile, bound: ast.Name) -> Iterator[P
     """Yield where other files use what a file binds, without asking first whether it is there."""
     for place in (use.place for use in uses.of_binding(file, bound)):
         loaded = uses.sources.file(place.path) if place.path != file.path else None
-        if loaded is not None and isinstance(place.node, ast.Name):
+        if loaded is not None and isinstance(place.node, (ast.Name, ast.Attribute)):
             if not is_only_asked(loaded[0], place.node) and not around(loaded[0], place.node).copes:
                 yield place
 
 
 def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionNode) -> bool:
-    """Whether a function gives back what an import in it binds, or a call that imports by a name."""
+    """Whether a function gives back what an import in it binds, or a call that imports by a name.
+
+    It may give it back as the first of a pair: `return module, True`.
+    """
     bound = {bound_name(alias) for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
-    imports = [each for each in ast.walk(node) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
-    for each in ast.walk(function) if bound or imports else ():
-        value = each.value if isinstance(each, ast.Return) else None
+    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    imports = [each for each in calls if each is node or last_name(each.func) in IMPORTING_NAMES]
+    returns = (each.value for each in ast.walk(function) if isinstance(each, ast.Return)) if bound or imports else ()
+    for value in returns:
+        if isinstance(value, (ast.Tuple, ast.List)) and value.elts:
+            value = value.elts[0]
         if value in imports or (isinstance(value, ast.Name) and value.id in bound):
             return True
         if isinstance(value, ast.Name) and any(assigned_value(file, one) in imports for one in names.bindings(value)):
@@ -72,16 +79,47 @@ def uses_of_handed_out(
     if asked and asked[0] is not None and not is_absent(asked[0]):
         return
     is_told = not asked or asked[0] is not None
+    for place, is_sure in uses_of_imported(uses, file, names, call):
+        loaded = uses.sources.file(place.path)
+        if loaded is not None and place.node is not None and not around(loaded[0], place.node).copes:
+            yield place, is_sure and is_told
+
+
+def uses_of_imported(uses: Uses, file: PythonFile, names: Names, call: ast.Call) -> Iterator[tuple[Place, bool]]:
+    """Yield what uses what a call has imported, without asking first whether it is there, and whether it surely does.
+
+    Of a pair it is the first one. What is kept somewhere is not sure: nobody knows who uses it.
+    """
+    value: ast.expr = call
     parent = file.parents.get(call)
-    if isinstance(parent, ast.Attribute):
-        yield Place(file.path, call), is_told
+    if isinstance(parent, ast.Subscript) and parent.value is call:
+        value, parent = parent, file.parents.get(parent)
+    if isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and parent.func is value):
+        yield Place(file.path, file.statement(call)), True
         return
     target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    if isinstance(parent, (ast.AnnAssign, ast.NamedExpr)):
+        target = parent.target
+    if isinstance(target, (ast.Tuple, ast.List)) and target.elts:
+        target = target.elts[0]
     if isinstance(target, ast.Name):
-        for use in names.uses(target.id, file.scope(target)):
-            if isinstance(use.ctx, ast.Load) and not (is_only_asked(file, use) or around(file, use).copes):
-                yield Place(file.path, use), is_told
+        for use in names.uses_of(target):
+            if not (is_only_asked(file, use) or _is_said_of_types(file, use)):
+                yield Place(file.path, use), True
         if file.scope(target) is file.tree:
-            yield from ((place, is_told) for place in _uses_elsewhere(uses, file, target))
-    elif isinstance(target, (ast.Attribute, ast.Subscript)) or isinstance(parent, (ast.Call, ast.keyword, ast.Dict)):
-        yield Place(file.path, call), False
+            yield from ((place, True) for place in _uses_elsewhere(uses, file, target))
+    elif not isinstance(parent, (ast.Expr, ast.Return, ast.Tuple)):
+        yield Place(file.path, file.statement(call)), False
+
+
+def _is_said_of_types(file: PythonFile, use: ast.expr) -> bool:
+    """Whether a name stands in an annotation that nobody evaluates: `from __future__ import annotations`."""
+    if "annotations" not in {bound_name(alias) for statement in file.imports for alias in statement.names}:
+        return False
+    child: ast.AST = use
+    parent = file.parents.get(child)
+    while parent is not None and not isinstance(child, ast.stmt):
+        if child in (getattr(parent, "annotation", None), getattr(parent, "returns", None)):
+            return True
+        child, parent = parent, file.parents.get(parent)
+    return False

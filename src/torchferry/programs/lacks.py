@@ -23,7 +23,6 @@ from torchferry.programs.installed_needs import InstalledNeeds, PackageNeed
 from torchferry.programs.model import Source, Step
 from torchferry.programs.modules import External, Modules
 from torchferry.programs.sources import Sources, import_at
-from torchferry.programs.stored import IMPORTS
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.rules.extension.extension_build import ExtensionBuild
 from torchferry.rules.family import Subject
@@ -34,6 +33,7 @@ from torchferry.rules.registry import rule_facts
 from torchferry.source.compiled import BuiltForm, is_cmake, library_name
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import IMPORTING_NAMES, import_of
 from torchferry.source.names import Names, assigned_value, bound_name
 from torchferry.source.outline import Import
 from torchferry.source.project import Project, extension_names
@@ -92,7 +92,7 @@ def raised_by(lack: Lack, node: ast.AST | None) -> str:
     """
     is_package = lack.source is Source.TABLE and rule_facts(lack.code).about is not Subject.COMPILED
     is_import = isinstance(node, (ast.Import, ast.ImportFrom)) or (
-        isinstance(node, ast.Call) and last_name(node.func) in IMPORTS
+        isinstance(node, ast.Call) and last_name(node.func) in IMPORTING_NAMES
     )
     return MISSING if is_package and is_import else ""
 
@@ -555,7 +555,7 @@ def _under_condition(file: PythonFile, node: ast.AST) -> bool:
 
 def _imports_parameter(file: PythonFile, names: Names, statement: ast.AST) -> bool:
     """Whether a statement imports what its function is given the name of."""
-    calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call) and last_name(each.func) in IMPORTS]
-    given = [call.args[0] for call in calls if call.args]
+    calls = (import_of(names, each) for each in ast.walk(statement) if isinstance(each, ast.Call))
+    given = [call.asked for call in calls if call is not None and call.asked is not None]
     bindings = names.reaching_bindings(given[0]) if len(given) == 1 and isinstance(given[0], ast.Name) else []
     return len(bindings) == 1 and isinstance(bindings[0], ast.arg)

@@ -15,9 +15,10 @@ from torchferry.programs.per_file import once_per_file
 from torchferry.programs.plugin_points import plugin_calls
 from torchferry.rules.library.named_in_settings import names_in_tags
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import import_calls
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, assigned_value
-from torchferry.source.python import PythonFile, import_calls
+from torchferry.source.python import PythonFile
 from torchferry.source.settings import settings
 
 TARGET = "_target_"

@@ -29,6 +29,7 @@ from torchferry.programs.instantiated import (
     said_in,
     tags_read_in,
 )
+from torchferry.programs.lazy_imports import LazyImports
 from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, PluginPoints, plugin_calls, plugin_points
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
@@ -151,6 +152,9 @@ class Modules:
         self._by_last: dict[str, list[str]] | None = None
         self._may_bind: dict[tuple[str, str, bool], bool] = {}
         self._elsewhere: dict[str, tuple[str | None, str | None]] = {}
+        self._asking: dict[str, list[str]] = {}
+        outlines = [*outlines]
+        self.lazy = LazyImports(outlines, project.paths, self._text, self._parsed, self.find)
         for outline in outlines:
             self.imports[outline.path] = outline.imports
             for imported in outline.imports:
@@ -179,6 +183,11 @@ class Modules:
             inner = self.find(f"{module}.{name}", importer)
             if inner is not None:
                 paths.append(inner)
+        for own in paths[:]:
+            if self.lazy.exports(own) is not None:
+                for lazily in self.lazy.modules(own, imported.names):
+                    paths += self.files_of(lazily, own)
+                self._asking.setdefault(importer, []).append(own)
         for path in dict.fromkeys(paths):
             if path != importer:
                 self._connect(Edge(importer, path, imported.line, imported.indented))
@@ -306,12 +315,18 @@ class Modules:
         if path in self._plain:
             self._plain.discard(path)
             self._follow_configuration(path)
-        if path not in self._dynamic:
+        for module, line in (each for package in self._asking.pop(path, ()) for each in self.lazy.asked(path, package)):
+            for file in (file for file in self.files_of(module, path) if file != path):
+                self._connect(Edge(path, file, line, indented=True))
+        made = [*self.lazy.take_made(path, self._computed.texts)]
+        if path not in self._dynamic and not made:
             return
         self._dynamic.discard(path)
         if untouched(self._text(path)):  # the device module that torchferry wrote: it asks for plugins alone
             return
-        for computed in self._computed.of(path):
+        for computed in (*made, *self._computed.of(path)):
+            if self.lazy.says_all(path, computed.owner):
+                continue
             known = [name for name in computed.names if name != HOLE]
             chosen = len(known) > 1 and not computed.every
             followed = [self._follow(path, name, computed, chosen=chosen) for name in known]

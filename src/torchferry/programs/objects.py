@@ -59,7 +59,7 @@ _SAME = frozenset({"vars", "deepcopy", "copy", "asdict", "clone", "to_dict", "to
                    "create"})  # fmt: skip
 """Functions and methods that give back what they are given, or a copy with the same values."""
 
-_OF_MODULES = frozenset({"eval", "train", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "apply",
+OF_MODULES = frozenset({"eval", "train", "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "apply",
                          "requires_grad_", "share_memory", "to_empty"})  # fmt: skip
 """Methods of `torch.nn.Module` that give back the module."""
 
@@ -359,9 +359,9 @@ class Objects:
             return self._layers(map(where.part, node.args), depth, is_deep=True)
         if name in ("from_cli", "from_dotlist") and "OmegaConf" in (qualified or _dotted(node.func)):
             return (WordsObject(),) if name == "from_cli" else None
-        if name.endswith(("ArgumentParser", "ArgParser")) and self._defined(where, node) is None:
+        if name.endswith(("ArgumentParser", "ArgParser")) and self.defined(where, node) is None:
             return (ParserObject(where),)
-        defined = self._defined(where, node)
+        defined = self.defined(where, node)
         if isinstance(defined, tuple):
             file, names, definition = defined
             if isinstance(definition, ast.ClassDef):
@@ -383,12 +383,12 @@ class Objects:
         return (ParserObject(where),) if "ArgumentParser" in bases else (of,)
 
     def _is_project(self, where: Expression, node: ast.Call) -> bool:
-        if self._defined(where, node) is not None:
+        if self.defined(where, node) is not None:
             return True
         qualified = where.names.qualified(node.func)
         return qualified is not None and qualified.startswith(".")
 
-    def _defined(
+    def defined(
         self, where: Expression, node: ast.Call
     ) -> tuple[PythonFile, Names, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
         """Return the function or class of the project that a call means by its name."""
@@ -485,7 +485,7 @@ class Objects:
             if name in _PARSED:
                 is_tap = "Tap" in {last_name(base) for base in of.node.bases}
                 return (of._replace(by_options=True),) if is_tap else (OptionsObject(None),)
-            return (of,) if name in _SAME or name in _OF_MODULES else None
+            return (of,) if name in _SAME or name in OF_MODULES else None
         if isinstance(of, OtherObject):
             if name in _PARSED:
                 return (OptionsObject(None),)
@@ -525,7 +525,7 @@ class Objects:
             return self._union(self._element(where.part(value), number, depth + 1) for value in values if value)
         if not isinstance(node, ast.Call) or depth > _DEEPEST:
             return (OtherObject((*where.place, number)),)
-        defined = self._defined(where, node)
+        defined = self.defined(where, node)
         if defined is not None and not isinstance(defined[2], ast.ClassDef):
             return self._returned(where, node, Expression(*defined[:2], node), defined[2], {}, depth + 1, number)
         if isinstance(node.func, ast.Attribute):

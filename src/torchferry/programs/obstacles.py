@@ -48,7 +48,9 @@ class Obstacles:
         node = self.node(lack.place)
         if node is not None:
             error = raised_by(lack, node)
-            way = reach.way(lack.place.path, node, supposed(node, lack.when), worst, error)
+            loaded = self._sources.file(lack.place.path) if lack.when else None
+            when = supposed(node, lack.when, loaded[1]) if loaded is not None else None
+            way = reach.way(lack.place.path, node, when, worst, error)
         else:  # the cells of a notebook run from the first to the last
             need = Need.GUARDED if lack.noted else Need.CHOSEN if lack.when else Need.ALWAYS
             way = Way(need, (Step(lack.place.path, lack.place.line),))

@@ -19,16 +19,18 @@ from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.arrivals import Arrival, Passed, Search, Test, Unit
 from torchferry.programs.conditions import Conditions
 from torchferry.programs.definitions import Definition, chosen_definitions, is_replaced
-from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out
+from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, uses_of_imported
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.parameters import Parameter
+from torchferry.programs.object_calls import calls_of_object
+from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.use_kinds import Place
+from torchferry.programs.use_kinds import Place, Use
 from torchferry.programs.uses import Uses
+from torchferry.source.import_calls import ImportTime
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
@@ -83,6 +85,8 @@ class Reach:
         self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
         """The surest ways to files, by the error that is asked for, and whether all was looked at for them."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
+        self._called_as_object: set[Place] = set()
+        """Places where objects of torch modules are called, which gives the call to `forward`."""
         self._nested = 0  # searches from files that are under way
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
@@ -197,15 +201,27 @@ class Reach:
         stands = self.surroundings.of(file, node).against(search.error)
         if stands.typing or stands.is_dead:
             return
-        is_attempt = bool(stands.attempts) and isinstance(node, (ast.Import, ast.ImportFrom))
+        is_attempt = stands.copes and isinstance(node, (ast.Import, ast.ImportFrom))
         if stands.unit is not None and not is_attempt and self._is_never_entered(path, stands.unit, search):
             return
         here = self._settled(arrival, file, names, node, stands)
+        deferred = self.surroundings.deferred(file, names, node)
         if is_attempt:
             assert isinstance(node, (ast.Import, ast.ImportFrom))
             yield from self._uses_of_attempt(arrival, file, names, node)
-        if stands.attempts and stands.unit is not None and self.surroundings.hands_out(file, names, node, stands.unit):
+        is_handed_out = (
+            (bool(stands.attempts) or deferred is not None)
+            and stands.unit is not None
+            and self.surroundings.hands_out(file, names, node, stands.unit)
+        )
+        if is_handed_out and stands.unit is not None:
             yield from self._uses_of_handed_out(arrival, file, names, stands.unit)
+        is_returned = not is_handed_out and isinstance(file.parents.get(node), (ast.Return, ast.Tuple))
+        if deferred is not None and not is_returned:
+            yield from self._uses_of_deferred(arrival, file, names, node)
+            if deferred is ImportTime.LAZILY:
+                return
+            here = here._replace(need=max(here.need, Need.GUARDED))
         if stands.tests and stands.unit is None:
             yield from self._uses_of_stub(arrival, file, names, node)
         if here.need > search.worst:
@@ -229,6 +245,22 @@ class Reach:
         places = uses_of_attempt(self.uses, file, names, statement)
         yield from (arrival._replace(place=each, steps=steps) for each in places if each.path in self.closure)
 
+    def _uses_of_deferred(self, arrival: Arrival, file: PythonFile, names: Names, call: ast.AST) -> Iterator[Arrival]:
+        """Yield the uses of what a call gives back that imports when it is used first, or where it is there."""
+        assert isinstance(call, ast.Call)
+        here = self._led_here(arrival)
+        for place, is_sure in uses_of_imported(self.uses, file, names, call):
+            if place.path in self.closure:
+                yield self._used_at(here, place, is_sure=is_sure)
+
+    def _used_at(self, here: Arrival, place: Place, *, is_sure: bool) -> Arrival:
+        """Return an arrival at a use of what may not be there: where nobody knows who uses it, that is a choice."""
+        if is_sure:
+            return here._replace(place=place)
+        step = self.surroundings.step(place.path, place.node)
+        choices = _with(here.choices, f"{step.text} ({step.path}:{step.line})")
+        return here._replace(place=place, need=max(here.need, Need.CHOSEN), choices=choices)
+
     def _uses_of_handed_out(
         self, arrival: Arrival, file: PythonFile, names: Names, unit: FunctionNode
     ) -> Iterator[Arrival]:
@@ -238,11 +270,7 @@ class Reach:
             here = self._led_here(arrival)._replace(given=(*arrival.given, *given))
             loaded = self.sources.file(place.path) if place.path in self.closure else None
             uses = uses_of_handed_out(self.uses, *loaded, place.node, self.conditions.is_absent) if loaded else ()
-            for use, is_sure in uses:
-                step = self.surroundings.step(use.path, use.node)
-                choices = here.choices if is_sure else _with(here.choices, f"{step.text} ({step.path}:{step.line})")
-                need = here.need if is_sure else max(here.need, Need.CHOSEN)
-                yield here._replace(place=use, need=need, choices=choices)
+            yield from (self._used_at(here, use, is_sure=is_sure) for use, is_sure in uses)
 
     def _uses_of_stub(self, arrival: Arrival, file: PythonFile, names: Names, node: ast.AST) -> Iterator[Arrival]:
         """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
@@ -467,7 +495,10 @@ class Reach:
             return
         _, least, steps, options, choices, tests, given, passed = here
         closure, length = self.closure, len(steps)
-        for place, use_need, choice, option, asked, others, made, beside, settings in self.uses.of(file, names, unit):
+        using: Iterable[Use] = self.uses.of(file, names, unit)
+        if tests and unit.name == "forward":  # what they ask is said where the object is called
+            using = (each for use in using for each in self._calls_of_made(file, unit, use))
+        for place, use_need, choice, option, asked, others, made, beside, settings in using:
             if place.path not in closure or (made and not any(path in closure for path in made)):
                 continue
             if settings and not self._may_read(settings):
@@ -488,9 +519,27 @@ class Reach:
                 _with(options, option) if option and said is Need.OPTION else options,
                 _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
                 carried,
-                (*given, *self.surroundings.given_at(place.path, place.node, file, unit)) if carried else given,
+                (*given, *self._given_at(place, file, unit)) if carried else given,
                 passed,
             )
+
+    def _calls_of_made(self, file: PythonFile, unit: FunctionNode, use: Use) -> Iterator[Use]:
+        """Yield the calls of the object that is made where a class is used, if they are known, or else the use."""
+        owner = file.parents.get(unit)
+        is_own = isinstance(owner, ast.ClassDef) and use.place.through is None
+        calls = calls_of_object(self.uses, use.place, file, owner) if is_own else None  # type: ignore[arg-type]
+        self._called_as_object.update(calls or ())
+        yield from (use,) if calls is None else (use._replace(place=place) for place in calls)
+
+    def _given_at(self, place: Place, file: PythonFile, unit: FunctionNode) -> Iterator[tuple[Parameter, Given]]:
+        """Yield what is given at a place to the parameters of a function, as `Surroundings.given_at` does."""
+        if place not in self._called_as_object:
+            yield from self.surroundings.given_at(place.path, place.node, file, unit)
+            return
+        loaded = self.sources.file(place.path)
+        call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
+        if isinstance(call, ast.Call):
+            yield from self.surroundings.given(file.path, unit, call, place.path, bound=True)
 
     def _may_read(self, settings: str) -> bool:
         """Whether the program may be started with a settings file: of those of which it is known, it must be one."""

@@ -15,6 +15,7 @@ from torchferry.programs.program_facts import ProgramFacts, agreed
 from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around, returns_of
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.import_calls import ImportTime, import_of, taken_apart
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -51,8 +52,30 @@ class ReturnedValues:
         self._members = members
         self._values = values
 
-    def of(self, where: Expression, node: ast.Call, depth: int) -> Known:
-        """Return what a function of the project returns for a call, where it can be told."""
+    def second(self, where: Expression, binding: ast.AST, depth: int) -> Known:
+        """Return the value of a name that is bound to the second part of what a call returns.
+
+        Of what gives back what it imports as a pair, that says whether it is there.
+        """
+        call = taken_apart(where.file, binding, 1)
+        if call is None:
+            return UNTOLD
+        found = import_of(where.names, call)
+        if found is None or found.how is not ImportTime.AS_PAIR:
+            return self.of(where.part(call), call, depth, part=1)
+        module = self._values.text(where.part(found.asked), depth) if found.asked is not None else None
+        present = self._values.is_present(module) if module is not None else None
+        return UNTOLD if present is None else Known(present, guard=not present)
+
+    def of(self, where: Expression, node: ast.Call, depth: int, part: int | None = None) -> Known:
+        """Return what a function of the project returns for a call, where it can be told.
+
+        Args:
+            where: Where the call stands.
+            node: The call.
+            depth: How many expressions were followed already.
+            part: Which part of what it returns is asked for; None for all of it.
+        """
         defined: tuple[PythonFile, Names, ast.stmt] | None = None
         if isinstance(node.func, ast.Name):
             own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
@@ -69,7 +92,9 @@ class ReturnedValues:
         returns = returns_of(other, function)
         guarded = [each for each in returns if is_guarded(other, each)]
         if guarded:
-            return self._attempted(inside, function, guarded, depth)
+            return self._attempted(inside, function, guarded, depth, part)
+        if part is not None:
+            return UNTOLD
         found = self._first_returned(inside, returns, depth)
         return self._asked_by_name(node, function) if found.value is UNSAID and node.args else found
 
@@ -88,9 +113,11 @@ class ReturnedValues:
                 )  # fmt: skip
         return UNTOLD
 
-    def _attempted(self, inside: Expression, function: ast.FunctionDef, guarded: list[ast.Return], depth: int) -> Known:
+    def _attempted(
+        self, inside: Expression, function: ast.FunctionDef, guarded: list[ast.Return], depth: int, part: int | None
+    ) -> Known:
         """Return what a function gives back that tries an import: what its handler says where that fails."""
-        handled = next((each.value for each in guarded if in_handler_of(inside.file, each)), None)
+        handled = next((_part(each.value, part) for each in guarded if in_handler_of(inside.file, each)), None)
         failed = Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
         nodes = [each for statement in function.body for each in ast.walk(statement)]
         present = self._is_present([inside.part(each) for each in nodes if isinstance(each, ast.Call)], depth)
@@ -99,7 +126,7 @@ class ReturnedValues:
             modules = [name for each in plain for name in _modules_of(each)]
             if not modules or not all(map(self._values.is_present, modules)):
                 return failed if plain else UNTOLD
-        tried = next((each.value for each in guarded if not in_handler_of(inside.file, each)), None)
+        tried = next((_part(each.value, part) for each in guarded if not in_handler_of(inside.file, each)), None)
         if present is False:
             return failed
         if tried is None:
@@ -138,6 +165,13 @@ class ReturnedValues:
         ]
         module = self._values.text(asked[0], depth) if len(asked) == 1 else None
         return None if module is None else self._values.is_present(module)
+
+
+def _part(value: ast.expr | None, part: int | None) -> ast.expr | None:
+    """Return one part of what a statement returns, or all of it."""
+    if part is None:
+        return value
+    return value.elts[part] if isinstance(value, ast.Tuple) and part < len(value.elts) else None
 
 
 def _modules_of(statement: ast.Import | ast.ImportFrom) -> list[str]:

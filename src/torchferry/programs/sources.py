@@ -137,7 +137,10 @@ class Sources:
         return self._ends[file][before - 1] if before else 0
 
     def statement(self, path: str, line: int) -> ast.AST | None:
-        """Return the syntax of an import on a line of a file, or None where its text is no import."""
+        """Return the syntax of an import on a line of a file, or None where its text is no import.
+
+        What asks a package for what this imports then is the statement, or the call in it.
+        """
         loaded = self.file(path)
         if loaded is None:
             return None
@@ -145,7 +148,8 @@ class Sources:
         if statement is not None:
             return statement
         calls = (call for call in calls_importing(*loaded) if call.lineno == line)
-        return next(calls, None) or next((node for node in naming(*loaded) if node.lineno == line), None)
+        named = next(calls, None) or next((node for node in naming(*loaded) if node.lineno == line), None)
+        return named or _statement_at(loaded[0], line)
 
     def text(self, path: str) -> str:
         """Return the text of a file as Python sees it; empty when it cannot be read."""
@@ -200,6 +204,27 @@ def _made_again(file: PythonFile, made: ast.Compare) -> ast.Compare:
 
 def _place(node: ast.AST) -> tuple[int, ...]:
     return tuple(getattr(node, field, 0) for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"))
+
+
+def _statement_at(file: PythonFile, line: int) -> ast.AST | None:
+    """Return what begins on a line: the call whose value a statement takes, or the statement itself."""
+    waiting: list[ast.AST] = [file.tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt) and node.lineno == line:
+            value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return, ast.Expr)) else None
+            return value if isinstance(value, ast.Call) else node
+        waiting += (
+            child
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)) and _spans(child, line)
+        )
+    return None
+
+
+def _spans(node: ast.AST, line: int) -> bool:
+    first = getattr(node, "lineno", None)
+    return first is None or first <= line <= (getattr(node, "end_lineno", None) or first)
 
 
 def import_at(file: PythonFile, line: int) -> ast.Import | ast.ImportFrom | None:

@@ -44,7 +44,7 @@ def in_handler_of(file: PythonFile, node: ast.AST) -> bool:
     return False
 
 
-def is_only_asked(file: PythonFile, use: ast.Name) -> bool:
+def is_only_asked(file: PythonFile, use: ast.Name | ast.Attribute) -> bool:
     """Whether a name is only asked whether it is there: `if name`, `name is None`, `not name`."""
     parent = file.parents.get(use)
     if isinstance(parent, ast.Compare):

@@ -18,6 +18,7 @@ from torchferry.programs.parameters import Given, Parameter, given_by
 from torchferry.programs.sources import Sources
 from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.import_calls import ImportTime, import_of
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -46,6 +47,7 @@ class Surroundings:
         self._steps: dict[ast.AST, Step] = {}
         self._given: dict[tuple[ast.Call, FunctionNode], tuple[tuple[Parameter, Given], ...]] = {}
         self._handing: dict[ast.AST, bool] = {}
+        self._deferred: dict[ast.Call, ImportTime | None] = {}
         self._texts: dict[ast.expr, str] = {}
         self._twice: dict[ast.Try, bool] = {}
         self._failing: dict[ast.Try, bool] = {}
@@ -104,6 +106,17 @@ class Surroundings:
         if node not in self._handing:
             self._handing[node] = hands_out(file, names, node, unit)
         return self._handing[node]
+
+    def deferred(self, file: PythonFile, names: Names, node: ast.AST) -> ImportTime | None:
+        """Return how a call imports that fails only where what it gives back is used; None for anything else."""
+        if not isinstance(node, ast.Call):
+            return None
+        if node not in self._deferred:
+            found = import_of(names, node)
+            how = found.how if found is not None and found.how is not ImportTime.AT_ONCE else None
+            is_stand_in = found is None and self._modules.lazy.stand_in(file, names, node) is not None
+            self._deferred[node] = ImportTime.LAZILY if is_stand_in else how
+        return self._deferred[node]
 
     # --- how places read ---
 

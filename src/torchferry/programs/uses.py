@@ -587,4 +587,5 @@ class Uses:
         if path is None or path == file.path:
             return path is not None
         defined = f"def {name}(" in (text := self.sources.text(path)) or f"class {name}" in text
-        return path != other.path and not defined and (name in text or "import *" in text)
+        passes_on = name in text or "import *" in text or any(self.modules.lazy.modules(path, [name]))
+        return path != other.path and not defined and passes_on

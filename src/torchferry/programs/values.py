@@ -216,7 +216,7 @@ class Values(ABC):
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
         if len(bindings) < 2:
-            return UNTOLD
+            return self._returned.second(where, bindings[0], depth) if bindings else UNTOLD
         if where.given:
             return self._of_branches(where, node, bindings, depth)
         return self.facts.once(("branches", where.place), lambda: self._of_branches(where, node, bindings, depth))
@@ -314,7 +314,7 @@ class Values(ABC):
             return UNTOLD
         value = assigned_value(other, bindings[0])
         if value is None:
-            return UNTOLD
+            return self._returned.second(Expression(other, other_names, ast.Constant(None)), bindings[0], depth)
         if isinstance(value, (ast.List, ast.Dict, ast.Set)):
             return self._listed(Expression(other, other_names, value), member, True, depth)
         known = self.value(Expression(other, other_names, value), depth + 1)

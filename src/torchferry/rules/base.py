@@ -23,7 +23,7 @@ from torchferry.source.lexicon import lexicon
 from torchferry.source.names import Names, Reference
 from torchferry.source.parameters import ParameterList, parameter_lists
 from torchferry.source.project import Project
-from torchferry.source.python import PythonFile, import_calls
+from torchferry.source.python import PythonFile
 from torchferry.source.settings import Setting
 from torchferry.source.shell import Command
 from torchferry.source.text import SourceText
@@ -134,8 +134,7 @@ class PythonContext(Context):
 
         Settings that code hands on name them with a class: `instantiate({"_target_": "apex.optimizers.FusedAdam"})`.
         """
-        modules = ((self.names.named_module(call), call) for call in import_calls(self.file))
-        named = [(module, call) for module, call in modules if module is not None]
+        named = [(imported.module, imported.call) for imported in self.names.import_calls() if imported.module]
         return [*named, *sorted(self._in_settings(), key=lambda item: (item[1].lineno, item[1].col_offset))]
 
     def _in_settings(self) -> Iterator[tuple[str, ast.expr]]:

@@ -9,6 +9,7 @@ from enum import Enum
 from torchferry.core.finding import Effect, Grade
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.import_calls import ImportTime, import_of
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_main
 
@@ -20,6 +21,10 @@ MISSING = "ModuleNotFoundError"
 
 ENDS = frozenset({"exit", "quit", "_exit", "abort"})
 """Functions that end the program."""
+
+
+_KEEPS_ERRORS = frozenset({"try_import", "LazyImport"})
+"""Functions and classes of Optuna, lazy-imports and Haystack that keep the error of an import in a `with` block."""
 
 
 class Guard(Enum):
@@ -77,6 +82,15 @@ def guard_of(file: PythonFile, node: ast.AST, error: str = "") -> Guard:
     return guard
 
 
+def guard_of_import(context: PythonContext, place: ast.AST, error: str = "") -> Guard:
+    """Return what stands around an import, also of a call that fails only where what it gives back is used."""
+    guard = guard_of(context.file, place, error)
+    imported = import_of(context.names, place) if isinstance(place, ast.Call) else None
+    if imported is None or imported.how is ImportTime.AT_ONCE or guard is Guard.COPES:
+        return guard
+    return Guard.COPES if imported.how is ImportTime.AS_PAIR else Guard.LATE
+
+
 def copes(attempt: ast.Try, error: str = "") -> bool:
     """Whether a `try` catches an error and goes on; a handler that raises or ends the program does not.
 
@@ -118,11 +132,16 @@ def _is_caught(error: str, name: str) -> bool:
     raised, caught = getattr(builtins, error, None), getattr(builtins, name, None)
     if isinstance(raised, type) and isinstance(caught, type):
         return issubclass(raised, caught)
-    return not error and name in _CAUGHT
+    return name == error or (not error and name in _CAUGHT)  # an exception of the project's own, or any
 
 
 def suppresses(expression: ast.expr, error: str = "") -> bool:
-    """Whether a `with` item is `contextlib.suppress(ImportError)`; the error is that of `copes`."""
+    """Whether a `with` item is `contextlib.suppress(ImportError)`; the error is that of `copes`.
+
+    Or one that keeps the error of an import for whoever asks: `with try_import() as imports:`.
+    """
+    if isinstance(expression, ast.Call) and last_name(expression.func) in _KEEPS_ERRORS:
+        return not error or error == MISSING
     return (
         isinstance(expression, ast.Call)
         and last_name(expression.func) == "suppress"

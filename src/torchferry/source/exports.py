@@ -81,7 +81,7 @@ class _ExportReader:
             statement = waiting.pop()
             self._statement(statement)
             if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                waiting += _inner_statements(statement)[::-1]
+                waiting += inner_statements(statement)[::-1]
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Import):
@@ -181,7 +181,7 @@ class _ExportReader:
                 self._is_open = True
 
 
-def _inner_statements(node: ast.stmt) -> list[ast.stmt]:
+def inner_statements(node: ast.stmt) -> list[ast.stmt]:
     """Return the statements of a compound statement that run in the same scope."""
     inner: list[ast.stmt] = []
     for field in ("body", "handlers", "cases", "orelse", "finalbody"):

@@ -17,7 +17,8 @@ from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
 from torchferry.core.record import NamedTuple
-from torchferry.source.python import PythonFile, import_calls, imported_by_name
+from torchferry.source.import_calls import ImportCall, all_import_calls, module_in_pair, module_named_by
+from torchferry.source.python import PythonFile
 
 
 class Reference(NamedTuple):
@@ -103,6 +104,7 @@ class Names:
         self._reached: dict[tuple[str, ast.AST], dict[ast.AST, list[ast.Name]]] = {}
         self._stars: list[tuple[ast.ImportFrom, StarImport]] | None = None
         self._through_modules: tuple[list[Reference], int] | None = None
+        self._import_calls: list[ImportCall] | None = None
         self._binding_scopes: dict[str, dict[ast.AST, ast.AST]] = {}
 
     # --- bindings ---
@@ -368,17 +370,20 @@ class Names:
         if isinstance(binding, ast.alias):
             return self._import_origin(binding)
         value = assigned_value(self.file, binding)
+        if value is None:
+            return self._canonical(name) if (name := module_in_pair(self, binding)) else None
         return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else None
 
     def named_module(self, node: ast.AST) -> str | None:
         """Return the module that is asked for by a name which is written down: `import_module("nets")`."""
-        name = ""
-        if isinstance(node, ast.Subscript) and self.qualified(node.value) == "sys.modules":
-            asked = node.slice
-            name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
-        elif isinstance(node, ast.Call):
-            name = imported_by_name(node)
-        return self._canonical(name) if name and not name.startswith(".") else None
+        name = module_named_by(self, node)
+        return self._canonical(name) if name else None
+
+    def import_calls(self) -> list[ImportCall]:
+        """Return the calls of the file that import what a text names."""
+        if self._import_calls is None:
+            self._import_calls = [*all_import_calls(self)]
+        return self._import_calls
 
     def _import_origin(self, alias: ast.alias) -> str | None:
         statement = self.file.parents[alias]
@@ -447,9 +452,8 @@ class Names:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
                 references.append(reference)
                 bound += self._aliases_of(reference.node)
-        for call in import_calls(self.file):
-            asked = call.args[0] if call.args else None  # what is below it is named by the text of the call alone
-            if isinstance(asked, ast.Constant) and asked.value == package and self.named_module(call) == package:
+        for call in (each.call for each in self.import_calls() if each.module == package):
+            if self.named_module(call) == package:  # what is below it is named by the text of the call alone
                 chain = self._dotted(call)
                 name = ".".join((package, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
                 references.append(Reference(name, chain[-1], call, package))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.source.lazy_packages import MAY_BE_LAZY
 from torchferry.source.lines import line_matches
 
 _STATEMENT = (
@@ -66,6 +67,7 @@ class Outline(NamedTuple):
         is_dynamic: Whether it imports modules by names that are computed.
         does_things: Whether a line at its left margin may do work: a call, a loop, a condition around one.
         has_tests: Whether it defines tests for a tool that runs them.
+        may_be_lazy: Whether it is that of a package, and may import parts of it when these are asked for.
     """
 
     path: str
@@ -74,6 +76,7 @@ class Outline(NamedTuple):
     is_dynamic: bool = False
     does_things: bool = False
     has_tests: bool = False
+    may_be_lazy: bool = False
 
     @property
     def packages(self) -> set[str]:
@@ -110,13 +113,16 @@ def outline(path: str, data: bytes) -> Outline:
         any(word in data for word in _IMPORTS_BY_NAME),
         _DOES.search(data) is not None,
         _has_tests(imports, data),
+        path.endswith("__init__.py") and any(word in data for word in MAY_BE_LAZY),
     )
 
 
 _IMPORTS_BY_NAME = (
-    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils", b"hub.load(",
+    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils", b"hub.load(", b"lazy_loader",
+    b"lazy_import", b"LazyLoader(", b"optional_import", b"safe_import", b"module_from_spec(",
 )  # fmt: skip
-"""What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra."""
+"""What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra, and those that
+import lazily or where the module is there."""
 
 
 def _has_tests(imports: list[Import], data: bytes) -> bool:

@@ -518,24 +518,3 @@ def _inside(scope: ast.AST, child: ast.AST, below: ast.AST | None, node: ast.AST
         return isinstance(child, ast.stmt)
     generators: list[ast.comprehension] = scope.generators  # type: ignore[attr-defined]
     return not (child is generators[0] and below is generators[0].iter)
-
-
-def imported_by_name(call: ast.Call) -> str:
-    """Return the module that a call imports by a name which is written down: `import_module("nets")`; empty for none.
-
-    A relative one is none, and `__import__("a.b")` returns `a`.
-    """
-    callee, asked = call.func, call.args[0] if call.args else None
-    called = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
-    name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
-    is_import = called == "__import__" or (called == "import_module" and len(call.args) == 1)
-    if not is_import or name.startswith("."):
-        return ""
-    is_inner = called != "__import__" or len(call.args) > 3 or any(each.arg == "fromlist" for each in call.keywords)
-    return name if is_inner else name.partition(".")[0]
-
-
-def import_calls(file: PythonFile) -> Iterator[ast.Call]:
-    """Yield the calls of a file that import what a text names."""
-    yield from file.calls_by_name("import_module")
-    yield from file.calls_by_name("__import__")

@@ -27,7 +27,7 @@ from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import Context, OncePerBlock, PythonContext, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.guarded import MISSING, Guard, guard_of, without
+from torchferry.rules.guarded import MISSING, Guard, guard_of_import, without
 from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
 from torchferry.rules.library.named_in_settings import findings_in_settings
 from torchferry.source.flow.syntax import string_value
@@ -154,7 +154,7 @@ class AttentionPackage(Rule):
                 row = context.target.row("packages", package)
                 if row.status == "same":
                     continue
-                guard = guard_of(context.file, statement, MISSING)
+                guard = guard_of_import(context, statement, MISSING)
                 advice: object = row.remark or say("use torch.nn.functional.scaled_dot_product_attention")
                 if row.use:
                     advice = noted(say("use `{use}`", use=row.use), row.remark)

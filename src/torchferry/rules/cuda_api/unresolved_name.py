@@ -37,8 +37,8 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import STEMS, speaks_of_cuda
 from torchferry.source.flow.syntax import string_value
+from torchferry.source.import_calls import import_calls
 from torchferry.source.names import assigned_value
-from torchferry.source.python import import_calls
 
 _TORCH = "torch"
 

@@ -26,7 +26,7 @@ from torchferry.core.messages import Bilingual, Message, noted, say, say_in
 from torchferry.rules.base import Context, OncePerBlock, PythonContext, Rule
 from torchferry.rules.config.device_setting import CONFIG_KINDS
 from torchferry.rules.exemptions import exemption_for
-from torchferry.rules.guarded import MISSING, Guard, guard_of
+from torchferry.rules.guarded import MISSING, Guard, guard_of_import
 from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
 from torchferry.rules.library.named_in_settings import findings_in_settings
 from torchferry.source.kinds import Kind
@@ -107,7 +107,7 @@ class CudaPackage(Rule):
                 yield call
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
-        guard = guard_of(context.file, place, MISSING if package.names is None else "")
+        guard = guard_of_import(context, place, MISSING if package.names is None else "")
         by_parts = package.name in divided()
         serves = by_parts or _serves(package, row)
         takes_cpu = bool(row.extra.get("takes_cpu"))  # also where the program asks it for the card

@@ -1,0 +1,226 @@
+"""Calls that import: at once, when what they give back is used first, or only where the module is there.
+
+`importlib.import_module("nets")` does what the statement does. `lazy_loader.load("nets")` and
+`LazyLoader("nets", globals(), "nets")` give back what imports the module when it is asked for something;
+`optional_import("nets")` gives back what it found, and whether it found it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from enum import Enum
+from typing import Protocol
+
+from torchferry.core.record import NamedTuple
+from torchferry.source.python import PythonFile
+
+
+class MeaningOfNames(Protocol):
+    """What names mean in a file."""
+
+    file: PythonFile
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """Return the canonical name of a dotted expression."""
+
+    def bindings(self, name: ast.Name) -> list[ast.AST]:
+        """Return the nodes that bind a variable."""
+
+
+class ImportTime(Enum):
+    """When a call imports, and what it gives back."""
+
+    AT_ONCE = "at once"
+    LAZILY = "lazily"
+    """It gives back what imports the module when something of it is asked for."""
+
+    AS_PAIR = "as a pair"
+    """It gives back the module, or what fails when it is used; and whether the module is there."""
+
+
+class ImportCall(NamedTuple):
+    """A call that imports.
+
+    Attributes:
+        call: The call.
+        asked: The expression that names the module; None where it is given none.
+        how: When it imports, and what it gives back.
+        member: What it takes from the module, where that is written down; empty for the module itself.
+    """
+
+    call: ast.Call
+    asked: ast.expr | None
+    how: ImportTime = ImportTime.AT_ONCE
+    member: str = ""
+
+    @property
+    def module(self) -> str:
+        """The module with what is taken from it, where both are written down; empty for a relative one and for none.
+
+        `__import__("a.b")` returns `a`.
+        """
+        asked, call = self.asked, self.call
+        name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
+        called = _last_name(call.func)
+        if name.startswith(".") or (called == "import_module" and len(call.args) != 1):
+            return ""
+        if called == "__import__":
+            is_inner = len(call.args) > 3 or any(each.arg == "fromlist" for each in call.keywords)
+            return name if is_inner else name.partition(".")[0]
+        return f"{name}.{self.member}" if name and self.member else name
+
+
+class _Function(NamedTuple):
+    """A function of a library that imports.
+
+    Attributes:
+        how: When it imports, and what it gives back.
+        position: The argument that names the module.
+        keyword: The name of that argument.
+        member_position: The argument that names what is taken from the module; -1 where it stands by its name alone.
+        member: The name of that argument; empty where the module itself is given back.
+        at_once: The argument with which it fails at once where the module is not there.
+    """
+
+    how: ImportTime
+    position: int
+    keyword: str
+    member_position: int = -1
+    member: str = ""
+    at_once: str = ""
+
+
+_MONAI = _Function(ImportTime.AS_PAIR, 0, "module", 3, "name")
+_SAFELY = _Function(ImportTime.AS_PAIR, 0, "module")
+_SAFELY_FROM = _Function(ImportTime.AS_PAIR, 0, "module", 1, "symbol")
+_FUNCTIONS: dict[str, _Function] = {
+    "lazy_loader.load": _Function(ImportTime.LAZILY, 0, "fullname", at_once="error_on_import"),
+    "lazy_import.lazy_module": _Function(ImportTime.LAZILY, 0, "modname"),
+    "lightning_utilities.core.imports.lazy_import": _Function(ImportTime.LAZILY, 0, "module_name"),
+    "monai.utils.optional_import": _MONAI,
+    "monai.utils.module.optional_import": _MONAI,
+    "nemo.utils.import_utils.safe_import": _SAFELY,
+    "nemo.utils.import_utils.safe_import_from": _SAFELY_FROM,
+    "nemo_automodel.shared.import_utils.safe_import": _SAFELY,
+    "nemo_automodel.shared.import_utils.safe_import_from": _SAFELY_FROM,
+}
+"""Functions of libraries that import what they are given the name of."""
+
+_LOADER = _Function(ImportTime.LAZILY, 2, "name")
+"""`LazyLoader("nets", globals(), "nets")` of TensorFlow, which many projects have copied: the class tells itself by the
+namespace that it is given."""
+
+_PLAIN = frozenset({"import_module", "__import__"})
+_BY_SPEC = "module_from_spec"
+_LAST_NAMES = (*sorted({name.rpartition(".")[2] for name in _FUNCTIONS}), "LazyLoader", _BY_SPEC)
+IMPORTING_NAMES = _PLAIN.union(_LAST_NAMES)
+"""The last names of functions that may import what they are given the name of."""
+
+
+def import_calls(file: PythonFile) -> Iterator[ast.Call]:
+    """Yield the calls of a file that import what a text names, as Python's own functions do."""
+    yield from file.calls_by_name("import_module")
+    yield from file.calls_by_name("__import__")
+
+
+def import_of(names: MeaningOfNames, call: ast.Call) -> ImportCall | None:
+    """Return what a call imports; None for a call that does something else."""
+    called = _last_name(call.func)
+    if called not in IMPORTING_NAMES:
+        return None
+    if called in _PLAIN:
+        return ImportCall(call, argument(call, 0, "name"))
+    if called == _BY_SPEC:
+        asked = _of_spec(names, call.args[0]) if len(call.args) == 1 else None
+        return ImportCall(call, asked) if asked is not None else None
+    if called == "LazyLoader":
+        return _of_function(call, _LOADER) if _is_given_globals(call) else None
+    function = _FUNCTIONS.get(names.qualified(call.func) or "")
+    return _of_function(call, function) if function is not None else None
+
+
+def all_import_calls(names: MeaningOfNames) -> Iterator[ImportCall]:
+    """Yield the calls of a file that import what a text names, also those of functions that libraries have."""
+    file = names.file
+    further = (call for name in _LAST_NAMES for call in file.calls_by_name(name))
+    for call in (*import_calls(file), *further):
+        imported = import_of(names, call)
+        if imported is not None:
+            yield imported
+
+
+def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:
+    """Return the module that an expression is by a name which is written down; empty for a relative one and for none.
+
+    `import_module("nets")`, `sys.modules["nets"]`, `optional_import("nets")[0]`.
+    """
+    if isinstance(node, ast.Call):
+        imported = import_of(names, node)
+        return imported.module if imported is not None and imported.how is not ImportTime.AS_PAIR else ""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Constant):
+        return ""
+    if node.slice.value == 0:
+        return _first_of_pair(names, node.value)
+    key = node.slice.value if names.qualified(node.value) == "sys.modules" else None
+    return key if isinstance(key, str) and not key.startswith(".") else ""
+
+
+def module_in_pair(names: MeaningOfNames, binding: ast.AST) -> str:
+    """Return the module that a name is bound to as the first of a pair: `cupy, has_cupy = optional_import("cupy")`."""
+    value = taken_apart(names.file, binding)
+    return _first_of_pair(names, value) if value is not None else ""
+
+
+def taken_apart(file: PythonFile, binding: ast.AST, position: int = 0) -> ast.Call | None:
+    """Return the call of which an assignment gives a name one part: `f()` for `first` in `first, second = f()`."""
+    parent = file.parents.get(binding)
+    if not isinstance(parent, (ast.Tuple, ast.List)) or parent.elts.index(binding) != position:  # type: ignore[arg-type]
+        return None
+    statement = file.parents.get(parent)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return value if isinstance(value, ast.Call) else None
+
+
+def _first_of_pair(names: MeaningOfNames, value: ast.expr) -> str:
+    imported = import_of(names, value) if isinstance(value, ast.Call) else None
+    return imported.module if imported is not None and imported.how is ImportTime.AS_PAIR else ""
+
+
+def _of_function(call: ast.Call, function: _Function) -> ImportCall:
+    member = argument(call, function.member_position, function.member) if function.member else None
+    taken = member.value if isinstance(member, ast.Constant) and isinstance(member.value, str) else ""
+    fails = argument(call, -1, function.at_once) if function.at_once else None
+    is_at_once = isinstance(fails, ast.Constant) and bool(fails.value)
+    how = ImportTime.AT_ONCE if is_at_once else function.how
+    return ImportCall(call, argument(call, function.position, function.keyword), how, taken)
+
+
+def _of_spec(names: MeaningOfNames, spec: ast.expr) -> ast.expr | None:
+    """Return the name of which `find_spec` has looked a module up: `spec = find_spec("nets")`; None for another one."""
+    if isinstance(spec, ast.Name):
+        bindings = names.bindings(spec)
+        statement = names.file.parents.get(bindings[0]) if len(bindings) == 1 else None
+        is_assigned = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.NamedExpr))
+        spec = statement.value if is_assigned and statement.value is not None else spec  # type: ignore[union-attr]
+    if not isinstance(spec, ast.Call) or _last_name(spec.func) != "find_spec":
+        return None
+    return argument(spec, 0, "name")
+
+
+def argument(call: ast.Call, position: int, keyword: str) -> ast.expr | None:
+    """Return what a call is given for a parameter; nothing of what is unpacked into it."""
+    for each in call.keywords:
+        if each.arg == keyword:
+            return each.value
+    given = call.args[position] if 0 <= position < len(call.args) else None
+    return None if any(isinstance(each, ast.Starred) for each in call.args[: position + 1]) else given
+
+
+def _is_given_globals(call: ast.Call) -> bool:
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(isinstance(each, ast.Call) and _last_name(each.func) == "globals" for each in given)
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
