@@ -11,7 +11,7 @@ from pathlib import Path
 from torchferry.cli.choices import Choices
 from torchferry.cli.settings import RunSettings
 from torchferry.core import config
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.model import Judged, Start, Unlooked
@@ -142,7 +142,7 @@ def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message
                 yield _idle(f'per-file-ignores."{pattern}"', code, title)
 
 
-def _idle(setting: str, code: str, target: str) -> Message:
+def _idle(setting: str, code: str, target: Bilingual) -> Message:
     return say(
         "`{setting}` has `{code}`, but {target} has no such finding; remove it unless another target needs it",
         setting=setting,
