@@ -105,6 +105,34 @@ print(torch.jit.trace(loop, torch.ones(2, device="cuda"))(torch.ones(3, device="
 """,
         "5.0 cuda:0\n[4.0, 4.0, 4.0]",
     ),
+    Program(
+        "a scripted function calls others in branches, beside one that raises",
+        """
+import torch
+def inner(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(1, device="cuda")
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return inner(x) * 2
+def pick(t: torch.Tensor, how: str = "x") -> torch.Tensor:
+    o = t
+    if how == "x":
+        o = o + 1
+    elif how == "c":
+        r = helper(o)
+        o = o + r
+    else:
+        raise NotImplementedError("how")
+    return o
+scripted = torch.jit.script(pick)
+x = torch.ones(2, device="cuda")
+print(scripted(x).tolist(), scripted(x, "c").tolist(), torch.jit.script(helper)(x).tolist())
+try:
+    scripted(x, "other")
+except torch.jit.Error:
+    print("raised")
+""",
+        "[2.0, 2.0] [5.0, 5.0] [4.0, 4.0]\nraised",
+    ),
 ]
 
 TRACING += [

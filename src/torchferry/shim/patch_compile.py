@@ -11,6 +11,7 @@ inside a graph.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -143,6 +144,10 @@ def patch_torchscript(patches: Patches, resolver: Resolver) -> None:
         patches.set(torch.jit, name, _scripted_for_card(getattr(torch.jit, name), resolver))
 
 
+_scripting = threading.local()
+"""Whether a thread is scripting something."""
+
+
 def _scripted_for_card(original: Callable[..., Any], resolver: Resolver) -> Callable[..., Any]:
     devices = resolver.devices
     refused: set[str] = set()
@@ -156,8 +161,15 @@ def _scripted_for_card(original: Callable[..., Any], resolver: Resolver) -> Call
                 args = (*args[:depth], args[depth] + 1, *args[depth + 1 :])
             else:
                 kwargs[_FRAMES_UP] = kwargs.get(_FRAMES_UP, 0) + 1
-        scripted = original(*args, **kwargs)
-        if devices.to_card:
+        # torch scripts what a function calls while it scripts that: whose graph is not whole until then
+        is_outermost = not getattr(_scripting, "is_under_way", False)
+        _scripting.is_under_way = True
+        try:
+            scripted = original(*args, **kwargs)
+        finally:
+            if is_outermost:
+                _scripting.is_under_way = False
+        if devices.to_card and is_outermost:
             attributes: set[str] = set()
             for script, graph in _graphs(scripted):
                 if script not in refused and _autocasts(graph):
