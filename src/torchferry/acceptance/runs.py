@@ -169,7 +169,7 @@ def run(
         try:
             if not where.is_dir() or not where.resolve().is_relative_to(root.resolve()):
                 raise UsageError(
-                    say("`folder` of the command is no folder inside the project: `{folder}`", folder=command.folder)
+                    say("`folder` of the command is not a folder inside the project: `{folder}`", folder=command.folder)
                 )
             limit = command.seconds if seconds is None else seconds
             end = run_logged(list(command.words), environment, where, limit, heard)
