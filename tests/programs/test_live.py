@@ -10,6 +10,9 @@ from tests.programs.small import MAIN, Files, judged
 from torchferry.programs.model import Verdict
 
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
+KEPT = "import torch\nclass Net:\n    def move(self, x):\n        return x.cuda()\n"
+"""A class, of which some module makes an object that others import."""
+
 RANKS = (
     "import torch\nworld = 1\ndef init(count):\n    global world\n    world = count\n"
     "def mean(x):\n    if world == 1:\n        return x\n    return x.cuda()\n"
@@ -43,6 +46,20 @@ MOVES = "def f(x):\n    return x.cuda()\n"
         ({"train.py": START.format(f"import argparse\np = argparse.ArgumentParser()\np.add_argument('--gpu', "
                                    f"action='store_true')\nargs = p.parse_args()\n{MOVES}",
                                    "x = f(1) if args.gpu else 1")}, 1),
+        ({"train.py": START.format("from nets import net", "net.move(1)"), "nets.py": f"{KEPT}net = Net()\n"}, 1),
+        ({"train.py": START.format("import nets", "nets.net.move(1)"), "nets.py": f"{KEPT}net = Net()\n"}, 1),
+        ({"train.py": START.format("from kept import its as own", "own.move(1)"), "nets.py": f"{KEPT}net = Net()\n",
+          "kept.py": "from nets import net as its\n"}, 1),
+        ({"train.py": START.format("from nets import net", "net.move(1)"),
+          "nets.py": f"{KEPT}def made():\n    return Net()\nnet = made()\n"}, 1),
+        ({"train.py": START.format("from nets import net", "net.move(1)"),
+          "nets.py": f"{KEPT}class Small(Net):\n    pass\nnet = Small()\n"}, 1),
+        ({"train.py": START.format("from nets import net", "net.other(1)"), "nets.py": f"{KEPT}net = Net()\n"}, 0),
+        ({"train.py": START.format("import nets\nfrom kept import net", "net.move(1)"),
+          "nets.py": f"{KEPT}net = Net()\n", "kept.py": "class Own:\n    pass\nnet = Own()\n"}, 0),
+        ({"train.py": START.format("import nets\nfrom kept import net", "net.move(1)"),
+          "nets.py": f"{KEPT}net = Net()\n", "kept.py": "import logging\nnet = logging.getLogger()\n"}, 0),
+        ({"train.py": START.format("import nets, os", "os.move(1)"), "nets.py": f"{KEPT}net = Net()\n"}, 0),
         ({"train.py": START.format("import ranks", "ranks.mean(1)"), "ranks.py": RANKS}, 0),
         ({"train.py": START.format("import ranks", "ranks.init(2)\n    ranks.mean(1)"), "ranks.py": RANKS}, 1),
         ({"train.py": START.format("import ranks", "ranks.mean(1)"), "ranks.py": RANKS.replace("= 1", "= 2", 1)}, 1),

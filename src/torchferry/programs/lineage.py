@@ -17,6 +17,12 @@ from torchferry.source.python import PythonFile
 _MOST_BASES = 50
 """Classes that are followed from one to its bases."""
 
+_MOST_PASSING_ON = 20
+"""Modules that pass a name on, one after the other."""
+
+_OPEN_VALUES = (ast.Attribute, ast.Await, ast.BoolOp, ast.IfExp, ast.Name, ast.NamedExpr, ast.Subscript)
+"""Expressions that may be any object."""
+
 _MOST_HEIRS = 200
 """Classes that are followed from one to those derived from it."""
 
@@ -97,6 +103,7 @@ class Lineage:
         self._own_classes: dict[str, bool] = {}
         self._meant: dict[str, str] = {}
         self._bases: dict[str, set[str] | None] = {}
+        self._made: dict[tuple[str, str], set[str] | None] = {}
         self._orders: dict[ClassPlace, tuple[_Kin, ...]] = {}
         self._heirs: dict[ClassPlace, tuple[ClassPlace, ...]] = {}
 
@@ -229,6 +236,49 @@ class Lineage:
                 return set()
             made.add(name)
         return made
+
+    def may_be_object(self, origin: str, importer: str, owner: str) -> bool:
+        """Whether a name of a module is an object of a class or of one derived from it, or of nobody knows which."""
+        made = self._made_by_module(origin, importer, 0)
+        return made is None or any(bases is None or owner in bases for bases in map(self.with_bases, made))
+
+    def _made_by_module(self, origin: str, importer: str, depth: int) -> set[str] | None:
+        """Return the project's classes of which a name of a module is an object; None where nobody knows."""
+        module, _, member = origin.rpartition(".")
+        path = self.sources.project.module_path(module, importer) if module.strip(".") else None
+        if path is None or depth > _MOST_PASSING_ON:
+            return set()
+        if (path, member) not in self._made:
+            self._made[path, member] = set()
+            loaded = self.sources.file(path)
+            self._made[path, member] = self._made_in(*loaded, member, depth) if loaded is not None else set()
+        return self._made[path, member]
+
+    def _made_in(self, file: PythonFile, names: Names, member: str, depth: int) -> set[str] | None:
+        made: set[str] = set()
+        for binding in names.module_bindings(member):
+            value = assigned_value(file, binding)
+            origin = names.binding_origin(binding)
+            if origin is not None:
+                found = self._made_by_module(origin, file.path, depth + 1)
+            elif isinstance(value, ast.Call):
+                found = self._made_by_call(file, names, value)
+            else:
+                found = None if isinstance(value, _OPEN_VALUES) else set()
+            if found is None:
+                return None
+            made |= found
+        return made
+
+    def _made_by_call(self, file: PythonFile, names: Names, call: ast.Call) -> set[str] | None:
+        """Return the class that a call makes an object of; none for a call of another package."""
+        name = self.class_meant(last_name(call.func))
+        if name:
+            return {name}
+        module = (names.qualified(call.func) or "").rpartition(".")[0]
+        modules = {module, module.partition(".")[0]} - {"", "."}
+        is_foreign = modules and all(self.sources.project.module_path(each, file.path) is None for each in modules)
+        return set() if is_foreign else None
 
     def class_meant(self, name: str) -> str:
         """Return the project's class that a name stands for, by itself or by `Name = Class`; empty where it is none."""

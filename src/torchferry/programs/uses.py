@@ -382,15 +382,17 @@ class Uses:
                 around_it = file.enclosing_class(attribute)
                 return around_it is None or around_it.name in related
             origin = names.origin(value)
-            if origin is not None:  # a module, or a class that was imported
-                return origin.rpartition(".")[2] in related
+            if origin is not None:  # a module, or a class or an object that was imported
+                return origin.rpartition(".")[2] in related or self.lineage.may_be_object(origin, file.path, owner)
             made = self.lineage.of_variable(file, names, value)
             if made and not any(bases is None or owner in bases for bases in map(self.lineage.with_bases, made)):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
-        qualified = names.qualified(attribute)
-        return qualified is None or any(part in related for part in qualified.split("."))
+        qualified = names.qualified(value)
+        if qualified is None or not related.isdisjoint((*qualified.split("."), attribute.attr)):
+            return True
+        return self.lineage.may_be_object(qualified, file.path, owner)
 
     def _uses_of_name(
         self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef, seen: set[int]

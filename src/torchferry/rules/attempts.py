@@ -9,15 +9,20 @@ conditions that it decides.
 from __future__ import annotations
 
 import ast
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from torchferry.core.budget import spend
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
-from torchferry.rules.answers import elsewhere
+from torchferry.rules.answers import (
+    Outcomes,
+    conditions_asking,
+    kept_from,
+    outcomes,
+    outcomes_around,
+    told_apart,
+    ways_of,
+)
 from torchferry.rules.base import PythonContext
-from torchferry.rules.conditions import condition_of, stored_uses
 from torchferry.rules.guarded import catching, copes
 from torchferry.source.flow.syntax import last_name, string_value
 
@@ -25,9 +30,6 @@ _LOADERS = frozenset({"CDLL", "LoadLibrary", "PyDLL"})
 _DRIVER = lazy_regex(r"(?:.*/)?(?:lib)?(?:cuda|nvidia|nvml|nvcuda)")
 _DTYPE = lazy_regex(r"torch\.(?:b?float\d+|half|float|double)\Z")
 _CPU = "cpu"
-
-_Outcomes = dict[str, ast.expr | ast.alias]
-"""What a way gives each name, and, under the empty name, what it returns."""
 
 
 class Attempt(NamedTuple):
@@ -52,7 +54,7 @@ def choosing_attempts(context: PythonContext) -> Iterator[Attempt]:
         if attempt is None:
             continue
         taken, otherwise = _ways(context, attempt, node)
-        for place in _choices(context, taken, otherwise, node, set()):
+        for place in _choices(context, taken, otherwise, node):
             if place not in seen:
                 seen.add(place)
                 yield Attempt(node, place, module)
@@ -92,70 +94,43 @@ def _try_around(context: PythonContext, node: ast.AST) -> ast.Try | None:
     return None
 
 
-def _ways(context: PythonContext, attempt: ast.Try, node: ast.AST) -> tuple[_Outcomes, _Outcomes]:
+def _ways(context: PythonContext, attempt: ast.Try, node: ast.AST) -> tuple[Outcomes, Outcomes]:
     """Return what the two ways give: that on which nothing fails, and that of the handlers, which the target takes."""
-    taken = _outcomes([*attempt.body, *attempt.orelse])
-    otherwise = _outcomes_around(context, attempt)
+    taken = outcomes([*attempt.body, *attempt.orelse])
+    otherwise = outcomes_around(context, attempt)
     for handler in catching(attempt):
-        otherwise.update(_outcomes(handler.body))
+        otherwise.update(outcomes(handler.body))
     return taken, otherwise
 
 
-def _beside(context: PythonContext, statement: ast.stmt) -> tuple[Sequence[ast.stmt], Sequence[ast.stmt]]:
-    """Return the statements before and behind one in the same body."""
-    parent = context.file.parents.get(statement)
-    for field in ("body", "orelse", "finalbody"):
-        body = getattr(parent, field, None)
-        if isinstance(body, list) and statement in body:
-            place = body.index(statement)
-            return body[:place], body[place + 1 :]
-    return (), ()
-
-
-def _outcomes_around(context: PythonContext, statement: ast.stmt) -> _Outcomes:
-    """Return what the statements before one give, and what is returned right behind it."""
-    before, behind = _beside(context, statement)
-    earlier = _outcomes(before)
-    earlier.pop("", None)
-    return {**earlier, **(_outcomes(behind[:1]) if behind and isinstance(behind[0], ast.Return) else {})}
-
-
-def _outcomes(statements: Sequence[ast.stmt]) -> _Outcomes:
-    given: _Outcomes = {}
-    for statement in statements:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            given.update((alias.asname or alias.name.partition(".")[0], alias) for alias in statement.names)
-        elif isinstance(statement, ast.Assign):
-            given.update((ast.unparse(target), statement.value) for target in statement.targets)
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            given[ast.unparse(statement.target)] = statement.value
-        elif isinstance(statement, ast.Return) and statement.value is not None:
-            given[""] = statement.value
-    return given
-
-
-def _choices(
-    context: PythonContext, taken: _Outcomes, otherwise: _Outcomes, place: ast.AST, met: set[ast.expr]
-) -> Iterator[ast.AST]:
+def _choices(context: PythonContext, taken: Outcomes, otherwise: Outcomes, place: ast.AST) -> Iterator[ast.AST]:
     """Yield where two ways, of which the target takes the second, come to another device or dtype.
 
     Args:
         context: The file.
         taken: What the first way gives.
         otherwise: What the second way gives.
-        place: Where the choice is, if these two ways make it.
-        met: Uses of names that were followed already.
+        place: Where the choice is, if these two ways make it, or another file.
     """
-    for name in (name for name in taken if name in otherwise):
-        wanted, other = taken[name], otherwise[name]
-        if isinstance(other, ast.alias):
-            continue
-        if not isinstance(wanted, ast.alias) and _differ(context, wanted, other):
-            yield place
-        elif _is_true(wanted) and _is_false(other):
-            yield from _decided(context, _uses(context, wanted), met)
-            if any(True for where, use in elsewhere(context, name) for _ in _decided(where, [use], met)):
-                yield place
+    if _choose(context, taken, otherwise):
+        yield place
+    for name, wanted in taken.items():
+        for origin, positive in told_apart({name: wanted}, otherwise):
+            for asked in conditions_asking(context, kept_from(context, origin, name, positive)):
+                test = asked.context.file.parents.get(asked.condition.top)
+                if asked.needed and isinstance(test, (ast.If, ast.IfExp)) and asked.condition.top is test.test:
+                    ways = ways_of(asked.context, test)
+                    if _choose(asked.context, *(ways if asked.positive else ways[::-1])):
+                        yield asked.use if asked.context is context else place
+
+
+def _choose(context: PythonContext, taken: Outcomes, otherwise: Outcomes) -> bool:
+    """Whether two ways give a name another device or dtype."""
+    return any(
+        not isinstance(wanted, ast.alias) and not isinstance(other, ast.alias) and _differ(context, wanted, other)
+        for name, wanted in taken.items()
+        if (other := otherwise.get(name)) is not None
+    )
 
 
 def _differ(context: PythonContext, wanted: ast.expr, other: ast.expr) -> bool:
@@ -175,46 +150,3 @@ def _device(node: ast.expr) -> str:
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     return string_value(node) or ""
-
-
-def _uses(context: PythonContext, answer: ast.expr | ast.alias) -> list[ast.expr]:
-    """Return the uses of the name that is true by one way alone, or the calls of the function that returns it."""
-    return [*context.names.uses_of_import(answer)] if isinstance(answer, ast.alias) else stored_uses(context, answer)
-
-
-def _is_true(node: ast.expr | ast.alias) -> bool:
-    return not isinstance(node, ast.Constant) or bool(node.value)
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
-
-
-def _decided(context: PythonContext, answers: Iterable[ast.expr], met: set[ast.expr]) -> Iterator[ast.AST]:
-    """Yield which of some uses of a name that is true by one way alone, or of a function that returns it, choose."""
-    waiting = deque(answers)
-    while waiting:
-        use = waiting.popleft()
-        if use in met:
-            continue
-        spend()
-        met.add(use)
-        condition = condition_of(context, use, answer=True)
-        if condition is None or not condition.needed:
-            continue
-        parent = context.file.parents.get(condition.top)
-        if isinstance(parent, ast.IfExp) and condition.top is parent.test:
-            ways: tuple[_Outcomes, _Outcomes] = {"": parent.body}, {"": parent.orelse}
-        elif isinstance(parent, ast.If) and condition.top is parent.test:
-            ways = _branches(context, parent)
-        else:
-            waiting += stored_uses(context, condition.top)
-            continue
-        if not condition.positive:
-            ways = ways[1], ways[0]
-        yield from _choices(context, *ways, use, met)
-
-
-def _branches(context: PythonContext, test: ast.If) -> tuple[_Outcomes, _Outcomes]:
-    around = _outcomes_around(context, test)
-    return {**around, **_outcomes(test.body)}, {**around, **_outcomes(test.orelse)}

@@ -10,7 +10,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
 from torchferry.rules.references import renamed_references
-from torchferry.rules.value_uses import TracedExpression, ValueUse
+from torchferry.rules.value_steps import TracedExpression, ValueUse
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
 

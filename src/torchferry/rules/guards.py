@@ -20,7 +20,7 @@ from torchferry.core.budget import spend
 from torchferry.core.finding import LINK, Effect, Finding, Grade, Stage
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.rules.answers import AnswerEffect, KnownConsequences, consequence_of
+from torchferry.rules.answers import AnswerEffect, KnownConsequences, consequence_of, not_all_followed
 from torchferry.rules.base import PythonContext
 from torchferry.rules.conditions import Condition, condition_of, followers, stored_uses
 from torchferry.rules.cuda_api.asked_of_machine import AskedOfMachine
@@ -434,13 +434,7 @@ class _Guards:
             refuses = say("{message}; the program then refuses to go on ({place})", message=message, place=place)
             return refuses, Effect.RAISES
         if consequence.effect is AnswerEffect.UNKNOWN:
-            unknown = say(
-                "{message}; the answer is used in more places than torchferry follows (up to {place}): "
-                "look for one that refuses to go on, or that chooses what runs",
-                message=message,
-                place=place,
-            )
-            return unknown, Effect.UNKNOWN
+            return not_all_followed(message, place), Effect.UNKNOWN
         chooses = say(
             "{message}; it chooses what runs ({place}): decide which of the two is right for {target}",
             message=message,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Set
 
-from torchferry.rules.value_uses import TracedExpression, ValueFlow
+from torchferry.rules.value_steps import TracedExpression
+from torchferry.rules.value_uses import ValueFlow
 from torchferry.source.flow.syntax import last_name
 
 

@@ -159,23 +159,67 @@ def function_named(
 
     A class is the function that makes one of it.
     """
-    definition: ast.AST | None = None
-    if isinstance(function, ast.Name):
-        bound = [each for each in names.bindings(function) if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
-        definition = bound[0] if len(bound) == 1 == len(names.bindings(function)) else None
-    elif isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
+    if isinstance(function, ast.Attribute) and last_name(function.value) in ("self", "cls"):
         owner = file.enclosing_class(function)
-        definition = _method(owner, function.attr) if owner is not None else None
-        return (file, names, definition, not _is_static(definition)) if definition is not None else None
-    if definition is None and project is not None:
-        qualified = names.qualified(function)
-        defined = project.definition(qualified, file.path) if qualified is not None else None
-        if defined is not None:
-            file, names, definition = defined
+        method = _method(owner, function.attr) if owner is not None else None
+        return (file, names, method, not _is_static(method)) if method is not None else None
+    defined = _definition(file, names, project, function)
+    if defined is None:
+        return None
+    file, names, definition = defined
     if isinstance(definition, ast.ClassDef):
-        definition = _method(definition, "__init__")
-        return (file, names, definition, True) if definition is not None else None
-    return (file, names, definition, False) if isinstance(definition, _FUNCTIONS) else None
+        making = _method(definition, "__init__")
+        return (file, names, making, True) if making is not None else None
+    return file, names, definition, False
+
+
+def _definition(
+    file: PythonFile, names: Names, project: Project | None, called: ast.expr
+) -> tuple[PythonFile, Names, _Function | ast.ClassDef] | None:
+    """Return the function or class of the project that an expression is, with its file."""
+    if isinstance(called, ast.Name):
+        bound = [each for each in names.bindings(called) if isinstance(each, (*_FUNCTIONS, ast.ClassDef))]
+        if len(bound) == 1 == len(names.bindings(called)):
+            return file, names, bound[0]
+    qualified = names.qualified(called) if project is not None else None
+    return project.definition(qualified, file.path) if project is not None and qualified is not None else None
+
+
+class Field(NamedTuple):
+    """An attribute that an object gets when it is made.
+
+    Attributes:
+        name: Its name.
+        owner: The class of the object; None where that is not the project's.
+        file: The file of the class.
+        names: Name resolution there.
+    """
+
+    name: str
+    owner: ast.ClassDef | None
+    file: PythonFile
+    names: Names
+
+
+_OF_KEYWORDS = frozenset({"SimpleNamespace", "Namespace"})
+"""Classes whose objects have each keyword argument as an attribute."""
+
+
+def field_of(
+    file: PythonFile, names: Names, project: Project | None, call: ast.Call, argument: ast.expr, keyword: str | None
+) -> Field | None:
+    """Return the attribute that an argument becomes where the class has no `__init__` of its own: of a dataclass."""
+    defined = _definition(file, names, project, call.func)
+    owner = defined[2] if defined is not None else None
+    if defined is None or not isinstance(owner, ast.ClassDef):
+        is_any = keyword is not None and last_name(call.func) in _OF_KEYWORDS
+        return Field(keyword or "", None, file, names) if is_any else None
+    if keyword is None and argument in call.args and not any(isinstance(each, ast.Starred) for each in call.args):
+        annotated = [each.target for each in owner.body if isinstance(each, ast.AnnAssign)]
+        place = call.args.index(argument)
+        named = annotated[place] if place < len(annotated) else None
+        keyword = named.id if isinstance(named, ast.Name) else None
+    return None if keyword is None else Field(keyword, owner, *defined[:2])
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -9,12 +9,19 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
 
 from torchferry.core.budget import spend
-from torchferry.core.record import NamedTuple
 from torchferry.rules.none_guards import is_not_none
-from torchferry.rules.value_calls import CONTAINERS, Passing, formats_none, parameters_of, passing
+from torchferry.rules.value_calls import CONTAINERS, Passing, field_of, formats_none, parameters_of, passing
+from torchferry.rules.value_steps import (
+    Bears,
+    FollowedValue,
+    Hop,
+    KeptAttribute,
+    Relation,
+    TracedExpression,
+    ValueUse,
+)
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.project import Project
@@ -23,74 +30,16 @@ from torchferry.source.python import PythonFile
 _MOST_STEPS = 400
 """Expressions that one value is followed through; behind them its uses are open."""
 
-
-class Relation(Enum):
-    """What an expression is to the value: itself, what is made of it and so never None, or what holds it."""
-
-    VALUE = "value"
-    MADE = "made"
-    HOLDER = "holder"
-
-
-class Bears(Enum):
-    """Whether a use takes None: it does, it raises, or nobody knows."""
-
-    YES = "yes"
-    NO = "no"
-    OPEN = "open"
-
-
-class TracedExpression(NamedTuple):
-    """An expression, and where the examined file has it.
-
-    Attributes:
-        node: The expression.
-        file: The file that it is in.
-        names: Name resolution there.
-        left_at: For an expression of another file, the one of the examined file from which the value came to it.
-    """
-
-    node: ast.expr
-    file: PythonFile
-    names: Names
-    left_at: ast.AST | None = None
-
-
-class ValueUse(NamedTuple):
-    """A use of a value.
-
-    Attributes:
-        node: Where the examined file is to be reported.
-        question: What decides by the value: a comparison, a search, the key of a table; None where nothing does.
-        bears: Whether it takes None.
-    """
-
-    node: ast.AST
-    question: ast.AST | None
-    bears: Bears
-
-
-class FollowedValue(NamedTuple):
-    """What is known of a value.
-
-    Attributes:
-        values: The expressions that are the value itself.
-        uses: The uses that are not harmless, in the order of their places.
-    """
-
-    values: tuple[TracedExpression, ...]
-    uses: tuple[ValueUse, ...]
-
-
-class _Step(NamedTuple):
-    """An expression on the way; `key` is under what a holder has the value, `_ANY` where that is open."""
-
-    at: TracedExpression
-    relation: Relation
-    key: object = None
-
+MOST_AT_ONCE = 2_000
+"""Expressions that a value is followed to from one, one more where some are left out; and owners of one value."""
 
 _ANY = None
+_PASSING_OWNERS = (
+    ast.AnnAssign, ast.Assign, ast.Attribute, ast.BoolOp, ast.Call, ast.ClassDef, ast.IfExp, ast.Lambda, ast.NamedExpr,
+    ast.Return, ast.arguments, ast.keyword,
+)  # fmt: skip
+"""What may stand around an object or a class where what it has as an attribute is still to be had from the whole."""
+
 _SEARCHES = frozenset(
     {"startswith", "endswith", "find", "rfind", "index", "count", "match", "fullmatch", "search", "findall", "fnmatch"}
 )
@@ -109,9 +58,9 @@ class ValueFlow:
         self._file = file
         self._names = names
         self._project = project
-        self._learnt: dict[_Step, tuple[list[_Step], list[ValueUse]]] = {}
-        self._of_holders: dict[tuple[object, ...], list[_Step]] = {}
-        self._queue: list[_Step] = []
+        self._learnt: dict[Hop, tuple[list[Hop], list[ValueUse]]] = {}
+        self._of_holders: dict[tuple[object, ...], list[Hop]] = {}
+        self._queue: list[Hop] = []
         self._uses: list[ValueUse] = []
 
     def of(self, expression: ast.expr) -> FollowedValue:
@@ -120,32 +69,35 @@ class ValueFlow:
 
     def follow(self, origin: TracedExpression) -> FollowedValue:
         """Return the uses of a value that begins at a place."""
-        waiting = deque([_Step(origin, Relation.VALUE)])
-        seen: set[tuple[ast.AST, Relation]] = set()
+        waiting = deque([Hop(origin)])
+        seen: set[tuple[ast.AST, Relation, object]] = set()
         values: list[TracedExpression] = []
         uses: list[ValueUse] = []
+        owners = 0
         while waiting:
             step = waiting.popleft()
-            if (step.at.node, step.relation) in seen:
+            state = (step.at.node, step.relation, step.key if step.relation is Relation.OWNER else _ANY)
+            if state in seen:
                 continue
-            if len(seen) >= _MOST_STEPS:
+            if owners >= MOST_AT_ONCE or len(seen) - owners >= _MOST_STEPS:
                 uses.append(ValueUse(origin.left_at or origin.node, None, Bears.OPEN))
                 break
             spend()
-            seen.add((step.at.node, step.relation))
+            seen.add(state)
+            owners += step.relation is Relation.OWNER
             if step.relation is Relation.VALUE:
                 values.append(step.at)
-            further, own = self._next(step)
+            further, own = self.next(step)
             waiting += further
             uses += own
         return FollowedValue(tuple(values), tuple(dict.fromkeys(sorted(uses, key=_position))))
 
-    def _next(self, step: _Step) -> tuple[list[_Step], list[ValueUse]]:
+    def next(self, step: Hop) -> tuple[list[Hop], list[ValueUse]]:
         """Return where a value comes to from one expression, and what is done with it there."""
         if step not in self._learnt:
             self._queue, self._uses = [], []
             self._step(step)
-            self._learnt[step] = self._queue[: _MOST_STEPS + 1], self._uses
+            self._learnt[step] = self._queue[: MOST_AT_ONCE + 1], self._uses
         return self._learnt[step]
 
     # --- results ---
@@ -155,24 +107,28 @@ class ValueFlow:
     ) -> None:
         self._uses.append(ValueUse(at.left_at or node or at.node, question, bears))
 
-    def _refused(self, step: _Step, node: ast.AST, bears: Bears = Bears.NO, question: ast.AST | None = None) -> None:
+    def _refused(self, step: Hop, node: ast.AST, bears: Bears = Bears.NO, question: ast.AST | None = None) -> None:
         """Report a use that does not take None, if the value may be None there."""
+        if step.relation is Relation.OWNER:
+            return
         if step.relation is Relation.MADE or is_not_none(step.at.file, step.at.node):
             bears = Bears.YES
         if bears is not Bears.YES or question is not None:
             self._report(step.at, bears, node, question)
 
-    def _go(self, step: _Step, node: ast.AST | None, relation: Relation | None = None, key: object = _ANY) -> None:
+    def _go(self, step: Hop, node: ast.AST | None, relation: Relation | None = None, key: object = _ANY) -> None:
         """Follow an expression of the same file."""
         if isinstance(node, ast.expr):
             relation = relation or step.relation
-            key = key if relation is Relation.HOLDER else _ANY
-            self._queue.append(_Step(step.at._replace(node=node), relation, key))
+            key = key if relation in (Relation.HOLDER, Relation.OWNER) else _ANY
+            self._queue.append(Hop(step.at._replace(node=node), relation, key))
 
     # --- one expression ---
 
-    def _step(self, step: _Step) -> None:
+    def _step(self, step: Hop) -> None:
         node, above = step.at.node, step.at.file.parents.get(step.at.node)
+        if step.relation is Relation.OWNER and not isinstance(above, _PASSING_OWNERS):
+            return
         if isinstance(above, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
             self._assigned(step, above)
         elif isinstance(above, ast.Compare):
@@ -195,12 +151,15 @@ class ValueFlow:
             self._returned(step, above)
         elif isinstance(above, ast.arguments):
             self._default(step, above)
+        elif isinstance(above, ast.ClassDef) and isinstance(step.key, KeptAttribute):  # objects of it have it, too
+            inner = step._replace(relation=step.key.relation, key=step.key.key)
+            self._attributes_of_class(inner, step.key.name, above, step.key.is_method)
         elif isinstance(above, ast.match_case) or (isinstance(above, ast.Match) and node is above.subject):
             self._refused(step, node, Bears.YES, question=above)
         else:
             self._other(step, above)
 
-    def _other(self, step: _Step, above: ast.AST | None) -> None:
+    def _other(self, step: Hop, above: ast.AST | None) -> None:
         node = step.at.node
         if isinstance(above, ast.IfExp):
             if node is not above.test:
@@ -236,7 +195,7 @@ class ValueFlow:
         elif not isinstance(above, (ast.Expr, ast.If, ast.While, ast.Assert, ast.comprehension)):
             self._refused(step, node, Bears.OPEN)  # yielded, awaited, raised, a slice, a decorator
 
-    def _assigned(self, step: _Step, above: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -> None:
+    def _assigned(self, step: Hop, above: ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.AugAssign) -> None:
         if above.value is not step.at.node:
             return
         if isinstance(above, ast.NamedExpr):
@@ -248,7 +207,7 @@ class ValueFlow:
         for target in above.targets if isinstance(above, ast.Assign) else [above.target]:
             self._given(step, target, above)
 
-    def _given(self, step: _Step, target: ast.expr, statement: ast.AST) -> None:
+    def _given(self, step: Hop, target: ast.expr, statement: ast.AST) -> None:
         """Follow what a value is assigned to."""
         if isinstance(target, ast.Name):
             self._variable(step, target)
@@ -261,11 +220,11 @@ class ValueFlow:
             for number, each in enumerate(target.elts):
                 if step.relation is not Relation.HOLDER or step.key in (_ANY, number):
                     self._given(step._replace(relation=inner), getattr(each, "value", each), statement)
-        elif isinstance(target, ast.Subscript) and step.relation is not Relation.MADE:
+        elif isinstance(target, ast.Subscript) and step.relation in (Relation.VALUE, Relation.HOLDER):
             key = target.slice.value if isinstance(target.slice, ast.Constant) else _ANY
             self._held_by(step, target.value, key)
 
-    def _held_by(self, step: _Step, holder: ast.expr, key: object) -> None:
+    def _held_by(self, step: Hop, holder: ast.expr, key: object) -> None:
         """Follow a list or dictionary that is given the value: `info["cap"] = value`, `caps.append(value)`."""
         held = step._replace(relation=Relation.HOLDER, key=key)
         if isinstance(holder, (ast.Name, ast.Attribute)):
@@ -273,7 +232,7 @@ class ValueFlow:
         else:
             self._refused(step, step.at.node, Bears.OPEN)
 
-    def _variable(self, step: _Step, name: ast.Name) -> None:
+    def _variable(self, step: Hop, name: ast.Name) -> None:
         file, names = step.at.file, step.at.names
         scope = names.variable_scope(name.id, file.scope(name))
         binding = scope if isinstance(name.ctx, ast.Load) else name  # many statements may give a list the value
@@ -283,12 +242,12 @@ class ValueFlow:
         elif scope is file.tree:
             self._used_elsewhere(step, name.id, called=False)
 
-    def _reads(self, step: _Step, name: ast.Name) -> None:
+    def _reads(self, step: Hop, name: ast.Name) -> None:
         reached = sorted(step.at.names.reached_uses(name), key=lambda use: (use.lineno, use.col_offset))
-        for use in reached[: _MOST_STEPS + 1]:
+        for use in reached[: MOST_AT_ONCE + 1]:
             self._go(step, use, step.relation, step.key)
 
-    def _once(self, holder: tuple[object, ...], step: _Step, follow: Callable[[], None]) -> None:
+    def _once(self, holder: tuple[object, ...], step: Hop, follow: Callable[[], None]) -> None:
         """Follow what is kept under a name; other values that are kept under it are used at the same places."""
         learnt = *holder, step.relation, step.key, step.at.left_at
         if learnt in self._of_holders:
@@ -296,9 +255,9 @@ class ValueFlow:
             return
         before = len(self._queue)
         follow()
-        self._of_holders[learnt] = self._queue[before : before + _MOST_STEPS + 1]
+        self._of_holders[learnt] = self._queue[before : before + MOST_AT_ONCE + 1]
 
-    def _kept_as_attribute(self, step: _Step, target: ast.Attribute) -> None:
+    def _kept_as_attribute(self, step: Hop, target: ast.Attribute) -> None:
         owner = step.at.file.enclosing_class(target) if last_name(target.value) in ("self", "cls") else None
         if owner is not None:
             self._attributes_of_class(step, target.attr, owner)
@@ -306,11 +265,30 @@ class ValueFlow:
         for use in step.at.file.attributes.get(target.attr, ()):
             if isinstance(use.ctx, ast.Load):
                 self._go(step, use, step.relation, step.key)
+        self._owned(step, target.value, target.attr)
 
-    def _attributes_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool = False) -> None:
+    def _owned(self, step: Hop, owner: ast.expr, name: str, *, is_method: bool = False) -> None:
+        """Follow what has the value as an attribute: an object, a class, or a module."""
+        if step.relation is Relation.MADE:
+            return
+        owning = step._replace(relation=Relation.OWNER, key=KeptAttribute(name, is_method, step.relation, step.key))
+        if isinstance(owner, ast.Call):
+            self._go(owning, owner, Relation.OWNER, owning.key)
+        elif isinstance(owner, ast.Name):
+            self._variable(owning, owner)
+        imported = step.at.names.qualified(owner)
+        if imported is not None and self._project is not None:
+            path = self._project.module_path(imported, step.at.file.path)
+            module, _, member = (f"{imported}.{name}" if path is not None else imported).rpartition(".")
+            path = path or (self._project.module_path(module, step.at.file.path) if module.strip(".") else None)
+            if path is not None:
+                into = step if member == name and module == imported else owning
+                self._queue += (into._replace(at=user) for user in self._users(step, member, path))
+
+    def _attributes_of_class(self, step: Hop, name: str, owner: ast.ClassDef, called: bool = False) -> None:
         self._once((owner, name, called), step, lambda: self._reads_of_class(step, name, owner, called))
 
-    def _reads_of_class(self, step: _Step, name: str, owner: ast.ClassDef, called: bool) -> None:
+    def _reads_of_class(self, step: Hop, name: str, owner: ast.ClassDef, called: bool) -> None:
         """Follow the reads of an attribute of a class: by itself, and of any object that no other class is."""
         file = step.at.file
         sources = [step.at, *self._users(step, owner.name)]
@@ -324,8 +302,12 @@ class ValueFlow:
                 node = call if is_call and isinstance(call, ast.expr) else use
                 left_at = step.at.left_at or (None if at.file is file else step.at.node)
                 self._queue.append(step._replace(at=at._replace(node=node, left_at=left_at)))
+        if step.relation is not Relation.MADE:
+            key = KeptAttribute(name, called, step.relation, step.key)
+            mentions = [step.at._replace(node=use) for use in step.at.names.uses(owner.name, file.scope(owner))]
+            self._queue += (Hop(at, Relation.OWNER, key) for at in (*mentions, *sources[1:]))
 
-    def _compared(self, step: _Step, above: ast.Compare) -> None:
+    def _compared(self, step: Hop, above: ast.Compare) -> None:
         node = step.at.node
         sides = [above.left, *above.comparators]
         place = sides.index(node)
@@ -342,7 +324,7 @@ class ValueFlow:
         takes = is_left or all(isinstance(operator, (ast.Eq, ast.NotEq)) for operator in around)
         self._refused(step, above, Bears.YES if takes else Bears.NO, question=above)
 
-    def _calculated(self, step: _Step, above: ast.BinOp) -> None:
+    def _calculated(self, step: Hop, above: ast.BinOp) -> None:
         if step.relation is Relation.HOLDER and isinstance(above.op, (ast.Add, ast.Mult, ast.BitOr)):
             self._go(step, above, Relation.HOLDER)
             return
@@ -353,13 +335,13 @@ class ValueFlow:
                 self._refused(step, above)
         self._go(step, above, Relation.MADE)
 
-    def _written(self, step: _Step, formatted: ast.BinOp, index: int, count: int) -> None:
+    def _written(self, step: Hop, formatted: ast.BinOp, index: int, count: int) -> None:
         """Report `form % values` where it does not write None."""
         writes = formats_none(string_value(formatted.left), index, count)
         if writes is not True:
             self._refused(step, formatted, Bears.OPEN if writes is None else Bears.NO)
 
-    def _displayed(self, step: _Step, above: ast.Tuple | ast.List | ast.Set | ast.Dict) -> None:
+    def _displayed(self, step: Hop, above: ast.Tuple | ast.List | ast.Set | ast.Dict) -> None:
         file, node = step.at.file, step.at.node
         outer = file.parents.get(above)
         if isinstance(above, ast.Tuple) and isinstance(outer, ast.BinOp) and outer.right is above:
@@ -392,7 +374,7 @@ class ValueFlow:
             return
         self._go(step, above, Relation.HOLDER, key if step.relation is Relation.VALUE else _ANY)
 
-    def _subscripted(self, step: _Step, above: ast.Subscript) -> None:
+    def _subscripted(self, step: Hop, above: ast.Subscript) -> None:
         if above.value is not step.at.node:  # it is the key of a table
             self._refused(step, above, Bears.YES, question=above)
             return
@@ -408,9 +390,13 @@ class ValueFlow:
         self._refused(step, above)
         self._go(step, above, Relation.MADE)
 
-    def _attribute(self, step: _Step, above: ast.Attribute) -> None:
+    def _attribute(self, step: Hop, above: ast.Attribute) -> None:
         call = step.at.file.parents.get(above)
         is_call = isinstance(call, ast.Call) and call.func is above
+        if isinstance(step.key, KeptAttribute):
+            if above.attr == step.key.name and isinstance(above.ctx, ast.Load):
+                self._go(step, call if is_call and step.key.is_method else above, step.key.relation, step.key.key)
+            return
         if step.relation is Relation.HOLDER:
             if is_call and above.attr in ("get", "pop") and isinstance(call, ast.Call) and call.args:
                 asked = call.args[0]
@@ -429,7 +415,7 @@ class ValueFlow:
         elif is_call:
             self._go(step, call, Relation.MADE)
 
-    def _iterated(self, step: _Step, above: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+    def _iterated(self, step: Hop, above: ast.For | ast.AsyncFor | ast.comprehension) -> None:
         if step.relation is Relation.VALUE:
             self._refused(step, step.at.node)
         inner = Relation.VALUE if step.relation is Relation.HOLDER else Relation.MADE
@@ -439,12 +425,15 @@ class ValueFlow:
 
     # --- calls ---
 
-    def _passed(self, step: _Step, above: ast.Call | ast.keyword) -> None:
+    def _passed(self, step: Hop, above: ast.Call | ast.keyword) -> None:
         call = step.at.file.parents.get(above) if isinstance(above, ast.keyword) else above
+        keyword = above.arg if isinstance(above, ast.keyword) else None
+        if isinstance(step.key, KeptAttribute):
+            self._passed_owner(step, call, keyword)
+            return
         if not isinstance(call, ast.Call) or step.at.node is call.func:
             self._refused(step, step.at.node, Bears.OPEN)
             return
-        keyword = above.arg if isinstance(above, ast.keyword) else None
         name = last_name(call.func)
         if step.relation is not Relation.HOLDER and name in _SEARCHES:
             self._refused(step, call, Bears.OPEN, question=call)
@@ -469,28 +458,53 @@ class ValueFlow:
                 call,
                 Relation.VALUE if picks else Relation.HOLDER if held and name in CONTAINERS else Relation.MADE,
             )
-        elif not self._into_function(step, call, keyword):
+        elif not self._into_function(step, call, keyword) and not self._into_field(step, call, keyword):
             self._refused(step, step.at.node, Bears.OPEN)
 
-    def _into_function(self, step: _Step, call: ast.Call, keyword: str | None) -> bool:
+    def _passed_owner(self, step: Hop, call: ast.AST | None, keyword: str | None) -> None:
+        """Follow a class that is called, so that an object of it is made, and an object that is passed."""
+        if not isinstance(call, ast.Call) or not isinstance(step.key, KeptAttribute):
+            return
+        if step.at.node is call.func:
+            self._go(step, call, Relation.OWNER, step.key)
+        elif last_name(call.func) == "getattr" and len(call.args) > 1 and string_value(call.args[1]) == step.key.name:
+            self._go(step, call, step.key.relation, step.key.key)
+        else:
+            self._into_function(step, call, keyword)
+
+    def _into_field(self, step: Hop, call: ast.Call, keyword: str | None) -> bool:
+        """Follow an argument that becomes an attribute of the object made by a call: a field; False for others."""
+        field = field_of(step.at.file, step.at.names, self._project, call, step.at.node, keyword)
+        if field is None:
+            return False
+        self._owned(step, call, field.name)
+        if field.owner is not None:
+            left_at = step.at.left_at or (None if field.file is step.at.file else step.at.node)
+            at = TracedExpression(call, field.file, field.names, left_at)
+            self._attributes_of_class(step._replace(at=at), field.name, field.owner)
+        return True
+
+    def _into_function(self, step: Hop, call: ast.Call, keyword: str | None) -> bool:
         """Follow an argument into a function of the project; False where it is not one."""
         into = parameters_of(step.at.file, step.at.names, self._project, call, step.at.node, keyword)
         if into is None:
             return False
         left_at = step.at.left_at or (None if into.file is step.at.file else step.at.node)
         at = TracedExpression(call, into.file, into.names, left_at)
+        if into.gathered and step.relation is Relation.OWNER:
+            return True
         is_held = into.gathered and step.relation is Relation.VALUE
-        held = _Step(at, Relation.HOLDER) if is_held else step._replace(at=at)
+        held = Hop(at, Relation.HOLDER) if is_held else step._replace(at=at)
         self._parameter(held, into.parameter)
         return True
 
-    def _parameter(self, step: _Step, parameter: ast.arg) -> None:
+    def _parameter(self, step: Hop, parameter: ast.arg) -> None:
         function = step.at.file.scope(parameter)
         for use in step.at.names.uses(parameter.arg, function):
             if parameter in step.at.names.reaching_bindings(use):
                 self._go(step, use, step.relation, step.key)
 
-    def _default(self, step: _Step, arguments: ast.arguments) -> None:
+    def _default(self, step: Hop, arguments: ast.arguments) -> None:
         positional = [*arguments.posonlyargs, *arguments.args]
         if step.at.node in arguments.defaults:
             number = arguments.defaults.index(step.at.node) - len(arguments.defaults)
@@ -498,10 +512,13 @@ class ValueFlow:
         elif step.at.node in arguments.kw_defaults:
             self._parameter(step, arguments.kwonlyargs[arguments.kw_defaults.index(step.at.node)])
 
-    def _returned(self, step: _Step, above: ast.Return | ast.Lambda) -> None:
+    def _returned(self, step: Hop, above: ast.Return | ast.Lambda) -> None:
         file, names = step.at.file, step.at.names
         if isinstance(above, ast.Lambda):
             statement = file.parents.get(above)
+            if isinstance(statement, ast.keyword) and statement.arg == "default_factory":
+                self._go(step, file.parents.get(statement), step.relation, step.key)  # `field(...)` of a dataclass
+                return
             targets = statement.targets if isinstance(statement, ast.Assign) else ()
             for target in targets:
                 if isinstance(target, ast.Name):
@@ -522,7 +539,7 @@ class ValueFlow:
         if file.scope(function) is file.tree:
             self._used_elsewhere(step, function.name, called=True)
 
-    def _calls(self, step: _Step, uses: Iterable[ast.expr]) -> None:
+    def _calls(self, step: Hop, uses: Iterable[ast.expr]) -> None:
         for use in uses:
             call = step.at.file.parents.get(use)
             if isinstance(call, ast.Call) and call.func is use:
@@ -530,7 +547,7 @@ class ValueFlow:
 
     # --- other files ---
 
-    def _used_elsewhere(self, step: _Step, identifier: str, called: bool) -> None:
+    def _used_elsewhere(self, step: Hop, identifier: str, called: bool) -> None:
         for user in self._users(step, identifier):
             call = user.file.parents.get(user.node)
             is_call = isinstance(call, ast.Call) and call.func is user.node
@@ -538,10 +555,11 @@ class ValueFlow:
                 node = call if called and isinstance(call, ast.expr) else user.node
                 self._queue.append(step._replace(at=user._replace(node=node)))
 
-    def _users(self, step: _Step, identifier: str) -> Iterator[TracedExpression]:
-        if self._project is not None and step.at.left_at is None:
-            for file, names, node in self._project.users(step.at.file.path, identifier):
-                yield TracedExpression(node, file, names, step.at.node)
+    def _users(self, step: Hop, identifier: str, path: str = "") -> Iterator[TracedExpression]:
+        """Yield where other files use a name of a module: of the one that a step is in, where no path is given."""
+        if self._project is not None:
+            for file, names, node in self._project.users(path or step.at.file.path, identifier):
+                yield TracedExpression(node, file, names, step.at.left_at or step.at.node)
 
 
 def _position(use: ValueUse) -> tuple[int, int]:

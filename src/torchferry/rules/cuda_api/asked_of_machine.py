@@ -4,7 +4,8 @@ Device nodes, programs, variables and folders of NVIDIA's are not there on the t
 marks of a torch that was built for CUDA (`hasattr(torch._C, "_cuda_init")`, `"+cu" in torch.__version__`). What is
 behind such a question is skipped, and the program goes on on the CPU. Ask torch whether there is a device. The same
 holds for what libraries answer about CUDA (`numba.cuda.is_available()`), and for an import of what the target does not
-have where its failure chooses a device or a dtype.
+have where its failure chooses a device or a dtype. The code may be in another file, and the answer may be kept in a
+class, an object or a table: a migration that renames the code does not answer the question.
 
 Why: The answer is no on the target, and the program goes on on the CPU without a word.
 
@@ -20,12 +21,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.budget import spend
 from torchferry.core.finding import LINK, Effect, Finding, Grade
 from torchferry.core.messages import Message, say
+from torchferry.rules.answers import AskedAnswer, conditions_asking, kept_from, names_card, not_all_followed
 from torchferry.rules.attempts import choosing_attempts
 from torchferry.rules.base import Options, PythonContext, Rule
-from torchferry.rules.conditions import condition_of, followers, stored_uses
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.machine_questions import library_questions, machine_question
@@ -76,12 +76,16 @@ class AskedOfMachine(Rule):
             place = bisect_left(starts, start)
             is_changed = place < len(changed) and changed[place][1] <= end  # to a program or variable of the target's
             is_node = (string_value(text) or "").startswith(_NODES)
-            if not is_node and not any(_holds(context, part, starts) for part in _guarded(context, question)):
+            guarding = None if is_node else _first_guarding(context, question, starts)
+            if not is_node and guarding is None:
                 continue
+            if is_changed and guarding is not None and (guarding.is_cut_off or guarding.context is not context):
+                continue  # of another file nothing goes with a question that becomes the target's
             reported.add(question)
-            message = LINK if is_changed else self._skipped(context)
+            message = LINK if is_changed else self._skipped(context, guarding)
             grade = Grade(changed[place][2]) if is_changed else Grade.MANUAL
-            yield self.finding(context, context.file.span(question), message, grade)
+            effect = Effect.UNKNOWN if guarding is not None and guarding.is_cut_off else None
+            yield self.finding(context, context.file.span(question), message, grade, effect=effect)
         for attempt in choosing_attempts(context):
             if attempt.chooses in reported or exemption_reason(context, attempt.chooses) is not None:
                 continue
@@ -95,12 +99,17 @@ class AskedOfMachine(Rule):
                 )
             yield self.finding(context, context.file.span(attempt.chooses), message, Grade.MANUAL)
 
-    def _skipped(self, context: PythonContext) -> Message:
-        return say(
+    def _skipped(self, context: PythonContext, guarding: AskedAnswer | None = None) -> Message:
+        message = say(
             "asks whether CUDA is there, but does not ask torch: on {target} the answer is no, and "
             "the code that depends on it is skipped; ask torch for the device",
             target=context.target.title,
         )
+        if guarding is not None and guarding.is_cut_off:
+            return not_all_followed(message, f"{guarding.context.path}:{guarding.line}")
+        if guarding is None or guarding.context is context:
+            return message
+        return say("{message} (the code is in {path})", message=message, path=guarding.context.path)
 
 
 def _questions(context: PythonContext) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -113,23 +122,23 @@ def _questions(context: PythonContext) -> Iterator[tuple[ast.expr, ast.expr]]:
         yield node, node
 
 
-def _guarded(context: PythonContext, question: ast.expr) -> Iterator[ast.AST]:
-    """Yield what runs only where a question is answered with yes, also by the names that the answer is kept under."""
-    waiting: list[tuple[ast.expr, bool]] = [(question, True)]
-    met: set[tuple[ast.expr, bool]] = set()
-    while waiting:
-        state = waiting.pop()
-        if state in met:
-            continue
-        spend()
-        met.add(state)
-        node, positive = state
-        condition = condition_of(context, node, answer=True)
-        if condition is None:
-            continue
-        positive = positive == condition.positive
-        yield from followers(context.file, condition.top, positive)
-        waiting += [(use, positive) for use in stored_uses(context, condition.top)]
+def _first_guarding(context: PythonContext, question: ast.expr, starts: list[int]) -> AskedAnswer | None:
+    """Return the first condition that lets code for the card run only where a question is answered with yes.
+
+    In this file it is code that a rule changes. Code of other files is known by its words, and so is code that was
+    changed before: a migration does not answer the question.
+    """
+    first = None
+    for asked in conditions_asking(context, kept_from(context, question)):
+        if asked.is_cut_off:
+            return first or asked
+        if asked.context is context and any(_holds(context, node, starts) for node in asked.guarded):
+            return asked
+        renamed = asked.context is context
+        if first is None and asked.needed:
+            if any(names_card(asked.context, node, renamed=renamed) for node in asked.guarded):
+                first = asked
+    return first
 
 
 def _holds(context: PythonContext, node: ast.AST, starts: list[int]) -> bool:

@@ -30,7 +30,7 @@ from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_of_reading
 from torchferry.rules.generations import CAPABILITY, PROPERTIES, CapabilityRead, readings, renamed_readings
 from torchferry.rules.never_run import never_runs
-from torchferry.rules.value_uses import Bears
+from torchferry.rules.value_steps import Bears
 
 
 class CapabilityCompared(Rule):

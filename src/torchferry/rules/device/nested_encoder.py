@@ -13,7 +13,7 @@ from torchferry.backends.removed import release, torch_of
 from torchferry.rules.base import PythonContext, calls_to, keyword_of
 from torchferry.rules.distributed.tensors import values
 from torchferry.rules.object_uses import expressions_of
-from torchferry.rules.value_uses import TracedExpression
+from torchferry.rules.value_steps import TracedExpression
 from torchferry.source.flow.syntax import last_name
 
 OPERATOR = "_transformer_encoder_layer_fwd"

@@ -34,7 +34,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.object_uses import expressions_of
 from torchferry.rules.references import unknown
-from torchferry.rules.value_uses import TracedExpression
+from torchferry.rules.value_steps import TracedExpression
 from torchferry.source.flow.syntax import last_name, string_value
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torchferry.rules.base import PythonContext, keyword_of
 from torchferry.rules.object_uses import expressions_of
 from torchferry.rules.value_calls import function_named
-from torchferry.rules.value_uses import TracedExpression
+from torchferry.rules.value_steps import TracedExpression
 
 _HANDLER = "on_trace_ready"
 """The argument whose function is given the profiler."""
