@@ -45,8 +45,8 @@ def test_an_operator_runs_on_the_cpu_and_what_it_costs_is_printed(tmp_path: Path
     ("name", "said"),
     [
         ("aten::linalg_matrix_ex", "linalg_matrix_exp"),
-        ("aten::matmul", "composed of other operators"),
-        ("aten::_cudnn_rnn", "no kernel on the CPU either"),
+        ("aten::matmul", "are composed of other operators"),
+        ("aten::_cudnn_rnn", "has no kernel on the CPU"),
     ],
 )
 def test_what_cannot_run_there_is_refused(name: str, said: str, tmp_path: Path) -> None:

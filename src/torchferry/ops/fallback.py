@@ -89,7 +89,7 @@ def _check(name: str) -> None:
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
         raise UsageError(
             say(
-                "torch composes `{name}` and its gradient of other operators: there is nothing to run on the CPU in "
+                "`{name}` and its gradient are composed of other operators: there is nothing to run on the CPU in "
                 "its place",
                 name=name,
             ),

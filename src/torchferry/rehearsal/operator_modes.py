@@ -66,7 +66,7 @@ def _on_cpu(name: str, composed: frozenset[str]) -> list[str]:
     if not kept:
         raise UsageError(
             say(
-                "torch composes `{name}` and its gradient of other operators: there is nothing to run on the CPU in "
+                "`{name}` and its gradient are composed of other operators: there is nothing to run on the CPU in "
                 "its place",
                 name=wanted,
             ),

@@ -154,13 +154,15 @@ def lines(
     if aggregate.mostly_on_host:
         advice = say("move the model and its inputs with `.to(device)`")
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
+    failures = _failures(aggregate, outcome(aggregate, code, found_by))
     for kind, (title, advice) in _FAILURES.items():
-        yield from _block("x", title, [event for event in aggregate.of(kind) if event.fails], lang, advice)
-    reported = aggregate.only_reported
+        yield from _block("x", title, [event for event in failures if event.kind == kind], lang, advice)
+    caught = [event for event in aggregate.caught if event not in failures]
+    reported = [event for event in caught if event in aggregate.only_reported]
     yield from _block(
         "x", say("what the card refuses; the program catches the error and does nothing about it"), reported, lang
     )
-    handled = [event for event in aggregate.caught if event not in reported]
+    handled = [event for event in caught if event not in reported]
     yield from _block(
         "!", say("what the card refuses; the program catches the error and does something else"), handled, lang
     )
@@ -274,6 +276,11 @@ def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> 
     return RehearsalOutcome.ON_CPU if aggregate.mostly_on_host else RehearsalOutcome.NOTHING_SEEN
 
 
+def _failures(aggregate: Aggregate, result: RehearsalOutcome) -> list[EventSum]:
+    """Return what would fail: where the program catches all that the card refuses and ends for it, that."""
+    return aggregate.failures or (aggregate.caught if result is RehearsalOutcome.WOULD_FAIL else [])
+
+
 def _unrehearsed(aggregate: Aggregate) -> str:
     """Return what ended a process, of what is there on the card and is not rehearsed; empty where nothing did."""
     places = {(error.file, error.line) for error in aggregate.errors}
@@ -295,7 +302,7 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
         )
     result = outcome(aggregate, code, found_by)
     if result is RehearsalOutcome.WOULD_FAIL:
-        failures = aggregate.failures or aggregate.caught
+        failures = _failures(aggregate, result)
         return say(
             "WOULD FAIL on the card; findings: {count}, places: {places}",
             count=len(failures),
@@ -356,6 +363,7 @@ def document(
 ) -> str:
     """Return the summary as JSON."""
     profile = rehearsal.profile
+    result = outcome(aggregate, code, found_by)
     return json.dumps(
         {
             "schema": SCHEMA,
@@ -368,13 +376,13 @@ def document(
             "memory": profile.memory,
             "command": masked_command(command),
             "exit_code": code,
-            "outcome": outcome(aggregate, code, found_by).value,
+            "outcome": result.value,
             "verdict": verdict(rehearsal, aggregate, code, found_by).render("en"),
             "found_by": list(found_by),
             "processes": aggregate.processes,
             "processes_on_device": aggregate.on_device,
             "processes_without_counts": aggregate.crashed,
-            "would_fail": len(aggregate.failures),
+            "would_fail": len(_failures(aggregate, result)),
             "goes_on_without": len(aggregate.caught),
             "work": {"device": aggregate.device_work, "cpu": aggregate.host_work},
             "peak_memory": list(aggregate.peaks),
