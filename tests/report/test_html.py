@@ -160,7 +160,8 @@ def test_the_first_screen_names_the_command_for_the_paths_that_were_named() -> N
     page = page_of(html_format.render(real(), "en", ["my project"]))
     commands = [each.text for each in page.first("section", "next").all("code")]
     assert commands[0] == "torchferry migrate 'my project' -t npu"
-    assert commands[1] == f"torchferry show {real().decisions.first(1)[0].id} 'my project' -t npu"
+    assert commands[1] == "torchferry migrate 'my project' -t npu --unsafe-fixes --diff"
+    assert commands[2] == f"torchferry show {real().decisions.first(1)[0].id} 'my project' -t npu"
     assert page_of(html_format.render(report_with(), "en")).first("div", "screen").text == (
         "Next: nothing is to be done in the code."
     )

@@ -139,13 +139,25 @@ def listed(text: str, lang: str) -> Counter[tuple[str, str, str]]:
     grades = {say(GRADE_TITLES[grade]).render(lang): grade.value for grade in Grade}
     findings: Counter[tuple[str, str, str]] = Counter()
     path = ""
-    for line in text.split("\n"):
+    for line in rejoined(text, lang).split("\n"):
         found = re.fullmatch(r"  ((?:cell \d+:)?\d+:\d+) ([A-Z]{3}\d+) .*\[([^\[\]]*)\]", line)
         if found is not None:
             findings[f"{path}:{found[1]}", found[2], grades[found[3]]] += 1
         elif not line.startswith("  "):
             path = line
     return findings
+
+
+def rejoined(text: str, lang: str) -> str:
+    """Return a text in which a finding is one line again: those that were too wide go on further to the right."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        is_open = lines and re.match(r"  (?:cell \d+:)?\d+:\d+ [A-Z]{3}\d+ ", lines[-1]) and not lines[-1].endswith("]")
+        if is_open and line.startswith("      "):
+            lines[-1] += ("" if lang == "zh" else " ") + line.strip()
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def counted(text: str, lang: str) -> dict[str, int]:

@@ -41,6 +41,10 @@ _COMPILED = (".so", ".pyd")
 _CYTHON = ".pyx"
 
 
+FETCH = "git submodule update --init"
+"""The command that checks out submodules, as the messages here name it."""
+
+
 class Submodule(NamedTuple):
     """A submodule that is not checked out: its folder, and where it comes from."""
 

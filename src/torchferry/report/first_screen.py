@@ -14,6 +14,7 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
+from torchferry.programs.absent import FETCH
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
@@ -26,8 +27,8 @@ FEW = 2
 MOST_FIRST = 5
 """Decisions on the first screen."""
 
-_AROUND_FIRST = 6
-"""Lines that stand with them: their title, the commands, and an empty one before each."""
+_AROUND_FIRST = 3
+"""Lines that stand with them beside the commands: their title, and an empty one before each."""
 
 _MOST_BELOW = 3
 """Decisions that are not named first where there is one program: they stand directly below."""
@@ -140,9 +141,10 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-def most_first(room: int) -> int:
+def most_first(report: Report, room: int) -> int:
     """Return how many decisions are named first, where so many lines of the first screen are left."""
-    return max(min(MOST_FIRST, room - _AROUND_FIRST), 1)
+    steps = [*next_steps(report, report.decisions.to_decide[:1], ())]
+    return max(min(MOST_FIRST, room - _AROUND_FIRST - len(steps)), 1)
 
 
 def names_first(report: Report) -> bool:
@@ -158,7 +160,7 @@ def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
     if not ready:
         return say("Decide first ({shown} of {all}):", shown=len(first), all=count)
     return say(
-        "Decide first ({shown} of {all}); programs that no longer wait then: {count} of {waiting}",
+        "Decide first ({shown} of {all}); {count} of {waiting} waiting programs then wait for nothing",
         shown=len(first),
         all=count,
         count=ready,
@@ -192,13 +194,27 @@ def asked(report: Report, paths: Sequence[str]) -> str:
 def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str]) -> Iterator[NextStep]:
     """Yield the commands that come next, for the paths that were named."""
     words = asked(report, paths)
+    lacking = sum(any(FETCH in unread.reason.template for unread in judged.unread) for judged in report.programs)
+    if lacking:
+        folder = f" -C {shlex.quote(paths[0])}" if [*paths] not in ([], ["."]) else ""
+        fetched = say_plural(
+            "fetches the submodules that one program imports",
+            "fetches the submodules that {count} programs import",
+            count=lacking,
+        )
+        yield NextStep(FETCH.replace("git", f"git{folder}", 1), fetched)
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
         yield NextStep(f"torchferry migrate {words}", purpose)
+    if report.by_grade[Grade.UNSAFE]:
+        count = report.by_grade[Grade.UNSAFE]
+        shown = say_plural("shows the one fix to read too", "shows the {count} fixes to read too", count=count)
+        yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        shown = f"torchferry show {shlex.quote(first[0].id)} {words}"
-        yield NextStep(shown, say("one decision with its code and its choices"))
+        yield NextStep(
+            f"torchferry show {shlex.quote(first[0].id)} {words}", say("one decision with its code and its choices")
+        )
     if report.findings:
         yield NextStep(f"torchferry scan {words} -v", say("each program with its reasons, and every place"))
 

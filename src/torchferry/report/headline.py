@@ -89,7 +89,7 @@ def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
     ]
     working = [judged for judged in good if work_of(judged) is not None]
     if working:
-        yield say("{count} ready after work", count=len(working))
+        yield say("{count} ready after fixes or decisions", count=len(working))
     if len(good) > len(working):
         yield say("{count} ready", count=len(good) - len(working))
     reserved = sum(judged.has_reservations for judged in good)

@@ -76,7 +76,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
     lang, paint, verbose, *_ = layout
     decisions = report.decisions
     head, counts = [*head_lines(report, lang)], [*program_counts(report, layout)]
-    first = decisions.first(most_first(room - sum(map(layout.rows, head)) - len(counts)))
+    first = decisions.first(most_first(report, room - sum(map(layout.rows, head)) - len(counts)))
     yield from (*head, *counts)
     yield from first_decisions(report, first, layout)
     yield from next_commands(report, first, paths, lang)
