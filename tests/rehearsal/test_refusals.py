@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -88,6 +89,15 @@ def test_what_the_program_handles_is_no_failure_and_is_not_nothing(judge: str, t
     assert (summary["outcome"], summary["goes_on_without"], summary["would_fail"]) == ("goes on without", 2, 0)
 
 
+def _saved() -> bytes:
+    torch = pytest.importorskip("torch")
+    buffer = io.BytesIO()
+    torch.save({"a": torch.ones(2)}, buffer)
+    return buffer.getvalue()
+
+
+SAVED = _saved()
+
 ENDS = {
     "not caught": ("torch.npu.set_device(5)", "would fail"),
     "raised again": ("try:\n    torch.npu.set_device(5)\nexcept RuntimeError:\n    print(1)\n    raise", "would fail"),
@@ -102,6 +112,31 @@ ENDS = {
         "failed by itself",
     ),
     "an exit code": ("raise SystemExit(3)", "failed by itself"),
+    "its own fault, by an exit code, behind a name that it does without": (
+        "try:\n    torch.npu.nvtx\nexcept AttributeError:\n    y = 1\nraise SystemExit('no data')",
+        "failed by itself",
+    ),
+    "a handler that raises again where it is not what it waits for": (
+        "try:\n    torch.npu.set_device(5)\nexcept RuntimeError as e:\n    if 'out of memory' in str(e):\n"
+        "        x = 1\n    else:\n        raise",
+        "would fail",
+    ),
+    "kept, and raised later": (
+        "try:\n    torch.npu.set_device(5)\nexcept RuntimeError as e:\n    kept = e\nx = 2\nraise kept",
+        "would fail",
+    ),
+    "done again in the handler": (
+        "def f():\n    torch.npu.set_device(5)\ntry:\n    f()\nexcept RuntimeError:\n    f()",
+        "would fail",
+    ),
+    "in another process, whose end is reported": (
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import torch, torch_npu, sys\\ntry:\\n"
+        "    torch.npu.set_device(5)\\nexcept RuntimeError:\\n    code = 1\\nsys.exit(code)'], check=True)",
+        "would fail",
+    ),
+    "a name that is computed": ("getattr(torch.npu, 'nv' + 'tx')", "would fail"),
+    "torch's Python": ("torch.load(open('there.pt', 'rb'), map_location='npu:9')", "would fail"),
+    "in atexit": ("import atexit\natexit.register(torch.npu.set_device, 5)", "would fail"),
     "in a thread": (
         "import threading\nt = threading.Thread(target=torch.npu.set_device, args=(5,))\nt.start()\nt.join()",
         "would fail",
@@ -118,6 +153,7 @@ def test_how_a_program_ended_has_one_word(judge: str, tmp_path: Path) -> None:
     for name, (text, outcome) in ENDS.items():
         folder = tmp_path / name.replace(" ", "-")
         folder.mkdir()
+        (folder / "there.pt").write_bytes(SAVED)
         whole = f"import torch, torch_npu\nx = torch.ones(3, device='npu')\n{text}\n"
         _, told, summary = rehearse(judge, whole, folder)
         assert summary["outcome"] == outcome, (name, told)
@@ -145,7 +181,20 @@ def test_many_caught_refusals_are_one_line(judge: str, tmp_path: Path) -> None:
 
 
 RIGHT = """
+    import contextlib, importlib.util, pathlib
     import torch, torch_npu
+    try:
+        from torch.npu import nvtx
+    except ImportError:
+        nvtx = None
+    spec = importlib.util.find_spec("torch_npu.not_there")
+    for words in ("/x/npu/none.bin", "npu-node1"):
+        with contextlib.suppress(RuntimeError):
+            torch.from_file(words, size=4)
+    with contextlib.suppress(RuntimeError):
+        torch.empty(1 << 60)
+    with contextlib.suppress(RuntimeError):
+        torch.ones(4, device="npu").view(7)
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
     x = torch.ones(2, 5, 4).npu()
     packed = pack_padded_sequence(x, [5, 3], batch_first=True)  # torch wants the lengths on the CPU
@@ -162,4 +211,5 @@ RIGHT = """
 def test_what_is_right_is_no_refusal(judge: str, tmp_path: Path) -> None:
     code, told, summary = rehearse(judge, RIGHT, tmp_path, "--strict")
     assert code == 0, told
-    assert summary["outcome"] == "nothing seen", told
+    events = [(event["subject"], event["caught"]) for event in summary["events"] if event["caught"] or event["fails"]]
+    assert events == [("torch.npu.nvtx", "handled")], told

@@ -166,14 +166,17 @@ def collect(folder: Path) -> Aggregate:
     """Put together what the processes left in a session's folder."""
     documents = {path.stem.partition("-")[2]: _load(path) for path in folder.glob("process-*.json")}
     firsts = {path.stem.partition("-")[2]: path for path in folder.glob("first-*.jsonl")}
-    lost = [path for pid, path in firsts.items() if pid not in documents]
+    lost = [pid for pid in firsts if pid not in documents]
     rows: list[dict[str, Any]] = [row for document in documents.values() for row in document.get("events", ())]
     lost_on_device = 0
-    for path in lost:
+    for pid, path in firsts.items():
+        known = {_key(row)[0] for row in documents[pid].get("events", ())} if pid in documents else set()
         for row in _lines(path):
             if "device" in row:
-                lost_on_device += 1
-            else:
+                lost_on_device += pid not in documents
+            elif (
+                _key(row)[0] not in known
+            ):  # from `atexit` behind ours, or behind an `exec`
                 rows.append(row)
     operators: Counter[str] = Counter()
     peaks: dict[int, int] = defaultdict(int)
@@ -200,6 +203,15 @@ def collect(folder: Path) -> Aggregate:
         refused=was_refused(folder),
         errors=tuple(UncaughtError(**document["error"]) for document in documents.values() if "error" in document),
     )
+
+
+_Place = tuple[str, str, str, str, int]
+
+
+def _key(row: dict[str, Any]) -> tuple[_Place, tuple[str, str, int]]:
+    """Return what makes two rows the same: what happened where, and who caught it."""
+    place = row["kind"], row["subject"], row["detail"], row["file"], row["line"]
+    return place, (row.get("caught", ""), row.get("handler_file", ""), row.get("handler_line", 0))
 
 
 _EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int,
@@ -233,11 +245,9 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:
-    sums: dict[tuple[tuple[str, str, str, str, int], tuple[str, str, int]], list[int]] = {}
+    sums: dict[tuple[_Place, tuple[str, str, int]], list[int]] = {}
     for row in rows:
-        place = row["kind"], row["subject"], row["detail"], row["file"], row["line"]
-        key = place, (row.get("caught", ""), row.get("handler_file", ""), row.get("handler_line", 0))
-        total = sums.setdefault(key, [0, 0])
+        total = sums.setdefault(_key(row), [0, 0])
         total[0] += row["times"]
         total[1] += row["amount"]
     events = [EventSum(*place, times, amount, *handler) for (place, handler), (times, amount) in sums.items()]

@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, TypeVar
 
 from torchferry.core.ownwork import is_own
 from torchferry.core.secrets import masked_command
 from torchferry.core.userlines import NOWHERE, UserLine, UserLines
-from torchferry.rehearsal.event_kinds import DTYPES, NATIVE, RAISED_AS
-from torchferry.rehearsal.handlers import UNCAUGHT, Caught, CodeOwners, Handler, handler_of
+from torchferry.rehearsal.event_kinds import DTYPES, FAILS_ON_CARD, NATIVE, RAISED_AS
+from torchferry.rehearsal.handlers import UNCAUGHT, Caught, CodeOwner, CodeOwners, Handler, handler_of
 
 
 class EventKey(NamedTuple):
@@ -63,6 +64,7 @@ class EventRecorder:
         self._owners = CodeOwners(_platform())
         self._folder: Path | None = None
         self._is_child = False
+        self._device = ""
         self._at_end: list[Callable[[], dict[str, object]]] = []
 
     def write_into(self, folder: Path) -> None:
@@ -99,7 +101,7 @@ class EventRecorder:
         """
         frame = sys._getframe(1)
         raised = error or _raised_as(kind, detail)
-        handler = UNCAUGHT if raised is None or place is not None else handler_of(frame, raised, self._owners)
+        handler = UNCAUGHT if raised is None or place is not None else self._handler(frame, raised)
         if handler.caught is Caught.INSIDE:
             if kind == "refused":
                 return
@@ -114,9 +116,19 @@ class EventRecorder:
             self._counts[key] = [1, amount]
         self._append(_row(key, 1, amount))
 
+    def watch_device(self, name: str) -> None:
+        """Say how the device is written, to know torch's words of it."""
+        self._device = name
+
     def is_platform(self, folder: str) -> None:
         """Say where the plugin lies: what it catches itself is no matter of the program's."""
         self._owners = CodeOwners((*_platform(), folder.rstrip(os.sep) + os.sep))
+
+    def _handler(self, frame: FrameType, error: type[BaseException]) -> Handler:
+        try:
+            return handler_of(frame, error, self._owners)
+        except RecursionError:  # the program itself is as deep as that
+            return UNCAUGHT
 
     @property
     def lines(self) -> UserLines:
@@ -149,9 +161,15 @@ class EventRecorder:
         for more in self._at_end:
             document.update(more())
         error = getattr(sys, "last_value", None)  # Python sets it before it prints what nobody caught
+        ending: set[UserLine] = set()
         if isinstance(error, BaseException):
             document["error"] = self._uncaught(error)
-        document["events"] = [_row(key, count.times, count.amount) for key, count in self.counts().items()]
+            ending = set(_places(error))
+            self._add_unseen(error, ending)
+        document["events"] = [
+            _row(key if key.place not in ending else key._replace(handler=UNCAUGHT), count.times, count.amount)
+            for key, count in self.counts().items()
+        ]
         path = self._folder / f"process-{os.getpid()}.json"
         partial = path.with_suffix(".partial")
         try:
@@ -160,6 +178,25 @@ class EventRecorder:
         except OSError:
             # the command has taken the folder away or filled the disk; its own end must not change for that
             return
+
+    def _add_unseen(self, error: BaseException, places: set[UserLine]) -> None:
+        """Count what ended the process and was seen nowhere: torch's Python refused, or a name was computed."""
+        with self._lock:
+            if any(key.place in places and key.kind in FAILS_ON_CARD for key in self._counts):
+                return
+        trace = error.__traceback__
+        place = NOWHERE
+        while trace is not None:
+            if not self._lines.in_library(trace.tb_frame.f_code.co_filename):
+                place = UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            innermost = trace.tb_frame.f_code.co_filename
+            trace = trace.tb_next
+        lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
+        if getattr(type(lacking), "is_of_plugin", False):
+            self.add("missing-api", f"{getattr(lacking, '__name__', '')}.{error.name}", place=place)  # type: ignore
+        elif place is not NOWHERE and self._device and self._owners(innermost) in (CodeOwner.PLATFORM, CodeOwner.OWN):
+            if re.search(rf"(?<![\w/\\.-]){self._device}(?![\w/\\-]|\.\w)", str(error), re.IGNORECASE):
+                self.add("refused", _words(str(error)), "torch", place=place)
 
     def _uncaught(self, error: BaseException) -> dict[str, object]:
         place = NOWHERE
@@ -207,6 +244,24 @@ def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
     }
 
 
+def _places(error: BaseException | None) -> Iterator[UserLine]:
+    """Yield the lines that an exception passed, and those of which it was made."""
+    met: set[int] = set()
+    todo = [error]
+    while todo:
+        each = todo.pop()
+        if each is None or id(each) in met or len(met) > _MOST_CAUSES:
+            continue
+        met.add(id(each))
+        trace = each.__traceback__
+        while trace is not None:
+            yield UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            trace = trace.tb_next
+        todo += [each.__cause__, None if each.__suppress_context__ else each.__context__]
+
+
+_MOST_CAUSES = 50
+
 _CAUGHT = {Caught.REPORTED: "reported", Caught.HANDLED: "handled"}
 
 
@@ -245,11 +300,16 @@ def refused(text: str, error: type[BaseException], by: str) -> None:
         error: The class of the exception.
         by: `plugin` or `torch`.
     """
-    place = recorder.lines.of(sys._getframe(1))
-    is_same = sys.exc_info()[1] is not None and getattr(_last, "place", None) == place
-    _last.place = place
-    if not is_same:  # else it is the same refusal in other words, raised where the first was caught
-        recorder.add("refused", _words(text) or error.__name__, "" if by == "plugin" else by, error=error)
+    _last.words = _words(text)
+    recorder.add("refused", _last.words or error.__name__, "" if by == "plugin" else by, error=error)
+
+
+def is_told_in_other_words(frame: FrameType) -> bool:
+    """Whether what a frame raises is a refusal that was told, and that it has caught: it only says it otherwise."""
+    handled = sys.exc_info()[1]
+    trace = handled.__traceback__ if handled is not None else None
+    caught_here = trace is not None and trace.tb_frame is frame
+    return caught_here and getattr(_last, "words", None) == _words(str(handled))
 
 
 E = TypeVar("E", bound=BaseException)

@@ -25,6 +25,7 @@ from torchferry.rehearsal.plugin_namespace import (
     Plugin,
     absence,
     current,
+    error_of_name,
     has_modules,
     is_probe,
     not_rehearsed,
@@ -82,10 +83,12 @@ class _MissingModules(MetaPathFinder):
 
 
 def is_module_probe(frame: FrameType | None) -> bool:
-    """Whether a module is only looked for, by `importlib.util.find_spec`, and not imported."""
+    """Whether a module is only looked for: by `importlib.util.find_spec`, or for `from package import name`."""
     while frame is not None and frame.f_code.co_filename.startswith(("<frozen importlib", _IMPORTLIB)):
         if frame.f_code.co_name == "find_spec" and frame.f_globals.get("__name__") == "importlib.util":
             return True
+        if frame.f_code.co_name == "_handle_fromlist":
+            return True  # where it is no module, the package is asked for the name
         frame = frame.f_back
     return False
 
@@ -133,8 +136,9 @@ def missing(package: str) -> Callable[[str], Any]:
             if value is not None:
                 setattr(sys.modules[package], name, value)
                 return value
-            if not is_probe(sys._getframe(1)):
-                events.record(absence(plugin.target, path), path)
+            frame = sys._getframe(1)
+            if not is_probe(frame):
+                events.record(absence(plugin.target, path), path, error=error_of_name(frame))
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return getattr_

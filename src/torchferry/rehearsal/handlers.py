@@ -60,8 +60,17 @@ _RUNNERS_OF_PYTHON = frozenset({"threading.py", "concurrent", "multiprocessing",
 _ENDS = frozenset({"exit", "_exit", "quit", "abort"})
 """Functions that end the program, by their last name."""
 
-_SUPPRESSING = frozenset({"suppress", "raises", "assertRaises", "assertRaisesRegex"})
+_EXPECTING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+"""Context managers of tests that ask for an exception, by their last name."""
+
+_SUPPRESSING = _EXPECTING | {"suppress"}
 """Context managers that catch exceptions of the classes that they are given, by their last name."""
+
+_SKIPPING = "importorskip"
+"""The function of pytest that skips a test where a module is not there."""
+
+_LARGEST = 1 << 20
+"""Characters of a file whose handlers are read: the syntax of a larger one takes long and much memory."""
 
 _REPORTING = frozenset(
     {"print", "warn", "warning", "error", "exception", "info", "debug", "log", "write", "print_exc", "format_exc",
@@ -97,6 +106,8 @@ def handler_of(frame: FrameType | None, error: type[BaseException], owner_of: Ca
             return Handler(caught, frame.f_code.co_filename, taken.line)
         if taken is not None and is_inside:
             return Handler(Caught.INSIDE)
+        if whose is CodeOwner.RUNNER and frame.f_code.co_name == _SKIPPING and frame.f_back is not None:
+            return Handler(Caught.HANDLED, frame.f_back.f_code.co_filename, frame.f_back.f_lineno)
         frame = frame.f_back
     return UNCAUGHT
 
@@ -111,8 +122,9 @@ class _Taking(NamedTuple):
 def _taken_in(frame: FrameType, error: type[BaseException]) -> _Taking | None:
     for block in _around(frame.f_code.co_filename, frame.f_code, frame.f_lineno):
         if isinstance(block, (ast.With, ast.AsyncWith)):
-            if _suppresses(block, error, frame):
-                return _Taking(block.lineno, only_reports=True)
+            name = _suppresses(block, error, frame)
+            if name:
+                return _Taking(block.lineno, only_reports=name not in _EXPECTING)
             continue
         for handler in block.handlers:
             if handler.type is None or _is_one_of(error, handler.type, frame):
@@ -167,11 +179,11 @@ def _function(file: str, code: CodeType) -> ast.AST | None:
     return None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _tree(file: str) -> ast.Module | None:
     text = "".join(linecache.getlines(file))
     try:
-        return ast.parse(text) if text else None
+        return ast.parse(text) if text and len(text) <= _LARGEST else None
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -207,13 +219,14 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
     return None
 
 
-def _suppresses(block: ast.With | ast.AsyncWith, error: type[BaseException], frame: FrameType) -> bool:
+def _suppresses(block: ast.With | ast.AsyncWith, error: type[BaseException], frame: FrameType) -> str:
+    """Return the name of the context manager that catches an exception; empty where none does."""
     for item in block.items:
         call = item.context_expr
         if isinstance(call, ast.Call) and _last_name(call.func) in _SUPPRESSING:
             if not call.args or any(_is_one_of(error, each, frame) for each in call.args[:8]):
-                return True
-    return False
+                return _last_name(call.func)
+    return ""
 
 
 def _goes_on_outside(body: list[ast.stmt]) -> bool:

@@ -360,6 +360,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
         "ferry_watch_refusals": (None, [text, text]),
+        "ferry_refusal_is_told": (None, []),
         "ferry_at_first_use": (None, [_CALL]),
         "ferry_leave_out": (None, [text, number]),
         "ferry_start": (whole, [text, text, text, text, number, number]),

@@ -39,6 +39,8 @@ NEEDED_BY_TORCH = frozenset({"get_amp_supported_dtype"})
 class Namespace(ModuleType):
     """A module that has what was put into it; other names raise, and that they were asked for is recorded."""
 
+    is_of_plugin = True
+
     def __init__(
         self,
         name: str,
@@ -67,9 +69,10 @@ class Namespace(ModuleType):
             if value is not None:
                 self.__dict__[name] = value
                 return value
-            if not is_probe(sys._getframe(1)):
-                events.record(self.__dict__["_kind_of"](path), path)
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            frame = sys._getframe(1)
+            if not is_probe(frame):
+                events.record(self.__dict__["_kind_of"](path), path, error=error_of_name(frame))
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         return sorted(
@@ -86,6 +89,11 @@ def is_probe(frame: FrameType) -> bool:
     Libraries ask every device module for what it has; on the card the answer is the same, and nothing fails.
     """
     return frame.f_code.co_code[frame.f_lasti] not in _USES
+
+
+def error_of_name(frame: FrameType) -> type[BaseException]:
+    """Return the class of what is raised where a module lacks a name: `from torch.npu import x` raises another."""
+    return ImportError if frame.f_code.co_code[frame.f_lasti] == dis.opmap["IMPORT_FROM"] else AttributeError
 
 
 @dataclass(frozen=True)

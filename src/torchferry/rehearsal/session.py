@@ -136,6 +136,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     autocast.register(native)
     native.set_sink(observers.receive_native_event)
     native.watch_refusals()
+    events.recorder.watch_device(backend.DEVICE_TYPE)
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     namespace = plugin_namespace.build(target, native, profile)

@@ -265,8 +265,8 @@ def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> 
         return RehearsalOutcome.NOTHING_RAN
     if aggregate.failures:
         return RehearsalOutcome.WOULD_FAIL
-    if failed and aggregate.caught and not aggregate.errors:
-        return RehearsalOutcome.WOULD_FAIL  # it caught what the card refuses, and ended for that
+    if failed and _may_have_ended(aggregate):
+        return RehearsalOutcome.WOULD_FAIL
     if failed:
         return RehearsalOutcome.NOT_REHEARSED if _unrehearsed(aggregate) else RehearsalOutcome.FAILED_ITSELF
     if aggregate.caught:
@@ -274,6 +274,19 @@ def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> 
     if not aggregate.used:
         return RehearsalOutcome.NOTHING_RAN
     return RehearsalOutcome.ON_CPU if aggregate.mostly_on_host else RehearsalOutcome.NOTHING_SEEN
+
+
+def _may_have_ended(aggregate: Aggregate) -> bool:
+    """Whether a command that failed by an exit code alone may have ended for what it caught.
+
+    Names that it asks for and does without are no reason to.
+    """
+    own = [error for error in aggregate.errors if error.name not in _OF_CHILDREN]
+    return not own and any(event.kind != "missing-api" for event in aggregate.caught)
+
+
+_OF_CHILDREN = frozenset({"CalledProcessError", "ChildFailedError", "ProcessExitedException", "ProcessRaisedException"})
+"""Exceptions by which a program says that another one failed, which it had started."""
 
 
 def _failures(aggregate: Aggregate, result: RehearsalOutcome) -> list[EventSum]:
@@ -405,7 +418,7 @@ def _block(
     total = sum(event.times for event in events)
     yield f"  {mark} {title.render(lang)}: {total}"
     for event in sorted(events, key=lambda event: -event.times)[:_MOST]:
-        yield f"      {_describe(event)}"
+        yield f"      {_describe(event, lang)}"
     if len(events) > _MOST:
         yield "      " + say_plural(
             "and {count} more place", "and {count} more places", count=len(events) - _MOST
@@ -414,13 +427,17 @@ def _block(
         yield "    " + advice.render(lang)
 
 
-def _describe(event: EventSum) -> str:
+def _describe(event: EventSum, lang: str) -> str:
     place = f"{_short(event.file)}:{event.line}" if event.file else "(no line of the program)"
     amount = f", {_size(event.amount)}" if event.kind in {"to-device", "to-host"} else ""
     if event.kind == "host-work":
         amount = f", {_operations(event.amount)}"
     detail = f" ({event.detail})" if event.detail else ""
-    handler = f", caught at {_short(event.handler_file)}:{event.handler_line}" if event.goes_on else ""
+    handler = ""
+    if event.goes_on:
+        handler = ", " + say("caught at {place}", place=f"{_short(event.handler_file)}:{event.handler_line}").render(
+            lang
+        )
     return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}"
 
 

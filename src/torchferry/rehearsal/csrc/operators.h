@@ -166,7 +166,7 @@ inline void strike(const std::string& name, const Fault& fault) {
       emit(Event::kFault, name, "die");
       _exit(70);
     case FaultKind::kRaise:
-      emit(Event::kFault, name, "raise");
+      emit_refusal(Event::kFault, name, "raise");
       TORCH_CHECK(false, settings().title, " error in ", name, " [rehearsal: injected by --fault]");
     default:
       break;

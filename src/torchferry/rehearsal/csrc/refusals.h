@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -38,19 +39,22 @@ struct Library {
 };
 
 struct Thrown {
-  const void* object = nullptr;
   Owner owner = Owner::kOther;
   bool told = false;
   std::string text;
 };
+
+// What is thrown and has not come to Python, by its address: what was caught in C++ stays until another takes its
+// place.
+using Pending = std::unordered_map<const void*, Thrown>;
+constexpr size_t kMostPending = 4096;
 
 struct State {
   std::vector<Library> libraries;
   std::vector<std::string> folders;  // of the plugin
   std::string torch_folder, device;
   std::mutex mutex;
-  std::array<Thrown, 64> thrown;  // the latest ones: between a throw and Python lie few others
-  size_t next = 0;
+  Pending pending;
 };
 
 inline State& state() {
@@ -91,6 +95,12 @@ inline std::string text_of(void* object, const std::type_info* type) {
   return ours != nullptr ? ours->what_without_backtrace() : error->what();
 }
 
+inline const void* object_of(const std::exception_ptr& error) {
+  const void* object = nullptr;
+  std::memcpy(&object, &error, sizeof object);  // an exception_ptr is a pointer to what was thrown
+  return object;
+}
+
 // Take down who throws what. The frames of this function and of its caller are the first two.
 __attribute__((noinline)) inline void note(void* object, const std::type_info* type) noexcept {
   try {
@@ -104,17 +114,20 @@ __attribute__((noinline)) inline void note(void* object, const std::type_info* t
       }
     }
     auto& s = state();
-    const bool told = std::exchange(refusal_was_told, false);
+    bool told = std::exchange(refusal_was_told, false);
     const bool matters = owner == Owner::kPlugin || owner == Owner::kTorch;
     std::string text = matters ? text_of(object, type) : "";
     const std::lock_guard<std::mutex> lock(s.mutex);
-    for (auto& other : s.thrown) {
-      if (other.object == object) {
-        other.object = nullptr;  // that one is gone, and its memory is this one's
-      }
+    if (const auto current = std::current_exception(); current != nullptr) {
+      const auto before = s.pending.find(object_of(current));  // it is thrown on in other words
+      told = told || (before != s.pending.end() && before->second.told);
     }
+    s.pending.erase(object);  // another one that is gone, and its memory is this one's
     if (matters) {
-      s.thrown[s.next++ % s.thrown.size()] = {object, owner, told, std::move(text)};
+      if (s.pending.size() >= kMostPending) {
+        s.pending.clear();
+      }
+      s.pending[object] = {owner, told, std::move(text)};
     }
   } catch (...) {  // out of memory: the program's own exception goes on
   }
@@ -127,9 +140,23 @@ __attribute__((noinline)) inline void note(void* object, const std::type_info* t
   std::terminate();
 }
 
-// Whether a text of torch's speaks of the device: `npu` as a word, the key that stands for all such devices, or a
-// process group that takes tensors of the card alone.
+// Whether the plugin only carries what is a fault of the program's own on any device: checks of torch's headers, which
+// are compiled into it, and memory of the host.
+inline bool is_of_program(const std::string& text) {
+  for (const auto* words : {"is invalid for input of size", "Dimension out of range", "alloc_cpu.cpp"}) {
+    if (text.find(words) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Whether a text of torch's speaks of the device: `npu` or `npu:0` as a word, the key that stands for all such devices,
+// or a process group that takes tensors of the card alone. Paths, names and code that a text quotes are none of that.
 inline bool speaks_of_device(const std::string& text) {
+  if (text.find("<--- HERE") != std::string::npos || text.find("alloc_cpu.cpp") != std::string::npos) {
+    return false;
+  }
   for (const auto* words : {"PrivateUse1", "No backend type associated with device type"}) {
     if (text.find(words) != std::string::npos) {
       return true;
@@ -138,29 +165,27 @@ inline bool speaks_of_device(const std::string& text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto& device = state().device;
-  const auto is_letter = [&](size_t i) {
-    return i < lower.size() && (std::isalnum(static_cast<unsigned char>(lower[i])) != 0 || lower[i] == '_');
-  };
+  const auto is_name = [&](size_t at) { return std::isalnum(static_cast<unsigned char>(lower[at])) != 0; };
+  const std::string_view joins = "_/\\-.";
   for (size_t at = lower.find(device); at != std::string::npos; at = lower.find(device, at + 1)) {
-    if ((at == 0 || !is_letter(at - 1)) && !is_letter(at + device.size())) {
+    const size_t end = at + device.size();
+    const bool begins = at == 0 || (!is_name(at - 1) && joins.find(lower[at - 1]) == std::string_view::npos);
+    const bool ends = end == lower.size() || (!is_name(end) && joins.find(lower[end]) == std::string_view::npos) ||
+                      (lower[end] == '.' && (end + 1 == lower.size() || !is_name(end + 1)));
+    if (begins && ends) {
       return true;
     }
   }
   return false;
 }
 
-inline const void* object_of(const std::exception_ptr& error) {
-  const void* object = nullptr;
-  std::memcpy(&object, &error, sizeof object);  // an exception_ptr is a pointer to what was thrown
-  return object;
-}
-
 // An event has said already what was thrown.
 inline void is_told(const std::exception_ptr& error) {
   auto& s = state();
   const std::lock_guard<std::mutex> lock(s.mutex);
-  for (auto& thrown : s.thrown) {
-    thrown.told = thrown.told || thrown.object == object_of(error);
+  const auto found = s.pending.find(object_of(error));
+  if (found != s.pending.end()) {
+    found->second.told = true;
   }
 }
 
@@ -171,24 +196,22 @@ inline void tell(void* python_type) noexcept {
     if (current == nullptr || (error_occurred != nullptr && error_occurred() != nullptr)) {
       return;
     }
-    const void* object = object_of(current);
     Thrown found;
     {
       auto& s = state();
       const std::lock_guard<std::mutex> lock(s.mutex);
-      for (auto& thrown : s.thrown) {
-        if (thrown.object == object) {
-          found = std::exchange(thrown, Thrown());
-        }
+      const auto at = s.pending.find(object_of(current));
+      if (at == s.pending.end() || at->second.told) {
+        return;
       }
+      found = at->second;
+      if (found.owner == Owner::kPlugin ? is_of_program(found.text) : !speaks_of_device(found.text)) {
+        return;
+      }
+      at->second.told = true;  // it may be handed on, in other words
     }
-    if (found.object == nullptr || found.told) {
-      return;
-    }
-    if (found.owner == Owner::kPlugin || speaks_of_device(found.text)) {
-      emit(Event::kRefused, found.text, found.owner == Owner::kPlugin ? "plugin" : "torch",
-           static_cast<int64_t>(reinterpret_cast<intptr_t>(python_type)));
-    }
+    emit(Event::kRefused, found.text, found.owner == Owner::kPlugin ? "plugin" : "torch",
+         static_cast<int64_t>(reinterpret_cast<intptr_t>(python_type)));
   } catch (...) {
   }
 }

@@ -268,6 +268,9 @@ FERRY_API const char* ferry_error() { return last_error().c_str(); }
 
 FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std::memory_order_release); }
 
+// An event has said already what this thread throws next.
+FERRY_API void ferry_refusal_is_told() { ferry::refusal_was_told = true; }
+
 FERRY_API void ferry_watch_refusals(const char* folders, const char* torch_folder) {
   ferry::refusal_watch::watch(folders, torch_folder, ferry::settings().name.c_str());
 }

@@ -84,6 +84,7 @@ class TakenOver:
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
             "ferry_watch_refusals": (None, [text, text]),
+            "ferry_refusal_is_told": (None, []),
             "ferry_take_over": (number, [text] * 9),
             "ferry_queue_is_off": (None, []),
             "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
@@ -118,6 +119,10 @@ class TakenOver:
     def watch_refusals(self, folders: Iterable[Path]) -> None:
         """Tell the sink of exceptions that the plugin in these folders raises, or torch on its device's behalf."""
         watch_refusals(self._library, folders)
+
+    def refusal_is_told(self) -> None:
+        """Say that an event told already what this thread raises next."""
+        self._library.ferry_refusal_is_told()
 
     def queue_is_off(self) -> None:
         """Say that the plugin does all work in the thread that asks for it."""

@@ -20,7 +20,7 @@ from typing import Any
 from torchferry.backends.base import Backend
 from torchferry.core import env
 from torchferry.rehearsal import events, facade_support
-from torchferry.rehearsal.plugin_namespace import is_probe
+from torchferry.rehearsal.plugin_namespace import error_of_name, is_probe
 
 _TOLD = "__torchferry_refused__"
 """The name under which the plugin's files find what is told; in `builtins`, since each of them is a module."""
@@ -34,6 +34,8 @@ def refused(error: Any) -> Any:
     kind = error if isinstance(error, type) else type(error)
     frame = sys._getframe(1)
     if issubclass(kind, BaseException) and not issubclass(kind, _NO_REFUSALS) and not _is_asked(frame, kind):
+        if events.is_told_in_other_words(frame):
+            return error
         text = str(error) if isinstance(error, BaseException) else ""
         with contextlib.suppress(Exception):  # a `__str__` of the plugin's; its exception goes on
             events.refused(text, kind, "plugin")
@@ -148,11 +150,14 @@ def watch_raises(package: str) -> None:
 class _Noting(ModuleType):
     """A module of the plugin's that tells which names it was asked for in vain."""
 
+    is_of_plugin = True
+
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and not is_probe(sys._getframe(1)):
+        frame = sys._getframe(1)
+        if not name.startswith("__") and not is_probe(frame):
             shown = self.__dict__.get("__torchferry_name__", self.__name__)
-            events.record("missing-api", f"{shown}.{name}")
-        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            events.record("missing-api", f"{shown}.{name}", error=error_of_name(frame))
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
 
 
 def watch_names(package: str, backend: type[Backend]) -> None:

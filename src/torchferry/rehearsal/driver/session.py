@@ -93,6 +93,7 @@ def _load(name: str, stand_in: Path) -> None:
     plugin_folder = Path(spec.origin or "").parent
     events.recorder.is_platform(str(plugin_folder))
     operators.watch_refusals([plugin_folder])
+    events.recorder.watch_device(backend.DEVICE_TYPE)
     refusals.watch_names(name, backend)
     _use_profile(operators, rehearsal)
     if session.refuses_memory_formats(rehearsal.resolved()):
@@ -102,7 +103,7 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
-    _note_exhaustion(backend, rehearsal, machine)
+    _note_exhaustion(backend, rehearsal, machine, operators)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
@@ -342,12 +343,13 @@ _OBSERVE_EXHAUSTION = "_{device}_attach_out_of_memory_observer"
 """What a plugin's `_C` has, as torch's own has for CUDA: what it is given is called where memory ran out."""
 
 
-def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal, machine: Machine) -> None:
+def _note_exhaustion(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> None:
     """Note where a device runs out of memory: when the plugin has freed what it could, in the line that asked."""
     kind, detail = ("fault", "out of memory") if _orders_exhaustion(rehearsal) else ("out-of-memory", "")
 
     def note(device: int, *_: int) -> None:
         events.recorder.add(kind, f"{backend.DEVICE_TYPE}:{device}", detail)
+        operators.refusal_is_told()
 
     own = getattr(sys.modules.get(backend.PLUGIN), "_C", None)
     attach = getattr(own, _OBSERVE_EXHAUSTION.format(device=backend.DEVICE_TYPE), None)
