@@ -150,8 +150,10 @@ def test_how_a_grade_came_about_is_printed(command: str, tmp_path: Path) -> None
     usual = torchferry(*command.split(), "-t", "npu", cwd=tmp_path).stdout
     assert "->" not in usual
     loud = torchferry(*command.split(), "-t", "npu", "-v", cwd=tmp_path).stdout.splitlines()
-    change = next(number for number, line in enumerate(loud) if "5:" in line and "DEV103" in line) + 1
-    assert loud[change] == "      safe fix -> note: findings that change together"
+    place = next(number for number, line in enumerate(loud) if "5:" in line and "DEV103" in line)
+    told = next(number for number, line in enumerate(loud) if number > place and "->" in line)
+    assert loud[told] == "      safe fix -> note: findings that change together"
+    assert all(line.startswith("      ") for line in loud[place + 1 : told])
 
 
 MISTAKES = [

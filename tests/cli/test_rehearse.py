@@ -93,8 +93,10 @@ def test_a_wrong_line_is_named(tmp_path: Path, name: str) -> None:
     found, done = summary(tmp_path, "-t", "npu", "--strict", "--", "python", "train.py")
     assert done.returncode == 1, done.stderr
     event = next(event for event in found["events"] if (event["kind"], event["subject"]) == (kind, subject))
-    assert (Path(event["file"]).name, event["line"], event["fails"]) == ("train.py", 4, True)
-    assert "WOULD FAIL" in done.stderr
+    assert (Path(event["file"]).name, event["line"]) == ("train.py", 4)
+    is_remnant = kind == "cuda-remnant"  # some of these raise nothing
+    assert (event["fails"], event["caught"]) == ((True, "") if is_remnant else (False, "reported"))
+    assert ("WOULD FAIL" if is_remnant else "GOES ON WITHOUT") in done.stderr
     assert "train.py:4" in done.stderr
 
 
@@ -133,7 +135,7 @@ def test_a_missing_operator_and_dtype_of_the_users_own_profile(tmp_path: Path) -
     )
     found, done = summary(tmp_path, "-t", "npu", "--profile", "card.toml", "--", "python", "train.py")
     assert done.stdout.split() == ["NotImplementedError", "TypeError"]
-    assert {event["kind"] for event in found["events"] if event["fails"]} == {"missing-operator", "missing-dtype"}
+    assert {event["kind"] for event in found["events"] if event["caught"]} == {"missing-operator", "missing-dtype"}
 
 
 def test_the_exit_code_is_the_commands(tmp_path: Path) -> None:

@@ -313,6 +313,33 @@ def _settings_of_programs(folder: Path, data: bytes) -> None:
     _scan(folder)
 
 
+_TASKS = (
+    b"[testenv]\ncommands =\n    python train.py --fast \\\n        {posargs}\n",
+    b"train flag='--fast':\n    python train.py {{flag}}\n    bash -c \"python train.py\"\n",
+    b"import nox\n@nox.session\ndef t(session):\n    session.run('python', 'train.py', '--fast')\n",
+    b"tasks:\n  train:\n    cmds:\n      - python train.py --fast\n",
+    b"worker: python train.py --fast\n",
+    b"[tool.poe.tasks]\ntrain = 'python train.py --fast'\n",
+)
+
+
+@reader("tasks", "text", "source/task_files.py", more=lambda: [*_TASKS])
+def _tasks(folder: Path, data: bytes) -> None:
+    written(folder, "train.py", _seed("programs")[0])
+    for name in (
+        "tox.ini",
+        "tox.toml",
+        "noxfile.py",
+        "justfile",
+        "a.just",
+        "Taskfile.yml",
+        "Procfile",
+        "pyproject.toml",
+    ):
+        written(folder, name, data)
+    _scan(folder)
+
+
 @reader(
     "settings-of-functions", "text", "programs/gin_bindings.py", "programs/environment_fields.py",
     more=lambda: [b"run.fast = True\nmodel/run.fast = False\ninclude 'b.gin'\n", b"FAST=1\nexport X='a b'\n"],

@@ -47,7 +47,10 @@ NOT_OF_OTHERS = {
     **dict.fromkeys(_BYTES.split(), "copies, compares or hashes bytes, or shows lines of them"),
     **dict.fromkeys(_WRITES.split(), "opens files that it writes"),
     "core/json_text.py": "every reader of JSON uses it",
-    "rehearsal/observers.py": "reads the source of a program that runs in its own process",
+    **dict.fromkeys(
+        ("rehearsal/observers.py", "rehearsal/handlers.py", "rehearsal/driver/refusals.py"),
+        "reads the source of a program or a plugin that runs in its own process",
+    ),
     "numerics/framework/dispatch.py": "opens no file: the word is a method's",
 }
 """Modules that open or parse files and read nothing that others wrote, and why."""

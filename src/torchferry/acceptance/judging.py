@@ -15,6 +15,7 @@ from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import BASELINE, Situation, UnjudgedError, is_fresh, needed_run
+from torchferry.acceptance.steadiness import losses, unsteady
 from torchferry.acceptance.trends import (
     FLAT,
     GROWS,
@@ -43,9 +44,6 @@ from torchferry.numerics.curves.records import lines
 _LEAST_LIMITS = {SAMPLE_DEVICE: 1.0, SAMPLE_HOST: 4096.0}
 """Bytes a step below which nothing counts as growth. What a device holds is counted to the byte; the memory of a
 process comes in pages, and Python and what looks on need some."""
-
-_RESTART = re.compile(r"restarting worker group|will restart worker group|\bWorker group .* restart", re.IGNORECASE)
-"""What torch.distributed.elastic prints when it starts workers again."""
 
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -489,33 +487,6 @@ def _ratio(target: list[float], base: list[float]) -> Estimate:
 
 
 # --- stability, errors, logs ---
-
-
-def losses(log: Path) -> dict[str, list[float]]:
-    """Return the losses that a log has, by name."""
-    found = read_curves(log, Wanted())
-    return {
-        name: [value for ranks in points.values() for value in ranks.values]
-        for name, points in found.points.items()
-        if "loss" in name and not name.endswith("scale")
-    }
-
-
-def unsteady(run: AcceptanceRun) -> Message | None:
-    """Return what a run shows against its being stable, by its log: a NaN, or workers that were started again."""
-    for name, values in losses(run.log).items():
-        for number, value in enumerate(values, 1):
-            if not math.isfinite(value):
-                return say(
-                    "value {number} of {metric} is {value}; `torchferry nan` finds where it begins",
-                    metric=name,
-                    value=value,
-                    number=number,
-                )
-    for line in lines(run.log):
-        if _RESTART.search(line.text):
-            return say("workers were restarted: {line}", line=line.text.strip()[:120])
-    return None
 
 
 def stability(situation: Situation) -> list[Gate]:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.acceptance.gates import Gate, GateMaker
-from torchferry.acceptance.judging import end_of, memory_growth, unsteady
+from torchferry.acceptance.judging import end_of, memory_growth
 from torchferry.acceptance.project import python_files
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation, no_command
+from torchferry.acceptance.steadiness import unsteady
 from torchferry.acceptance.trends import GROWS
 from torchferry.core import env
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text

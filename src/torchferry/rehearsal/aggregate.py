@@ -174,9 +174,7 @@ def collect(folder: Path) -> Aggregate:
         for row in _lines(path):
             if "device" in row:
                 lost_on_device += pid not in documents
-            elif (
-                _key(row)[0] not in known
-            ):  # from `atexit` behind ours, or behind an `exec`
+            elif _key(row)[0] not in known:  # from `atexit` behind ours, or behind an `exec`
                 rows.append(row)
     operators: Counter[str] = Counter()
     peaks: dict[int, int] = defaultdict(int)

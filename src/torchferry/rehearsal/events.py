@@ -327,7 +327,7 @@ _last = threading.local()
 _LONGEST = 200
 _SOURCE = re.compile(r"^\w+:\S+\.(?:cpp|cc|h):\d+ ")
 """The place in the plugin's own source, in front of its words."""
-_PER_CALL = re.compile(r"\s*\[ERROR\] \d{4}-.*|\s*\(PID:\d+.*|0x[0-9a-f]{6,}", re.DOTALL)
+_PER_CALL = re.compile(r"\[ERROR\] \d{4}-.*|\(PID:\d+.*|0x[0-9a-f]{6,}")
 """What differs from call to call in the words of a plugin: times, processes, addresses."""
 
 

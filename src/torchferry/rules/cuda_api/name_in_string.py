@@ -97,6 +97,8 @@ class NameInString(Rule):
                 continue
             taker = _taker(context, node)
             name = f"torch.{value}" if taker == _OF_TORCH and _BELOW_TORCH.match(value) else value
+            if taker == _BY_OUTERMOST and _is_read_on(context, node):
+                continue  # the rules of what is read there see the whole
             if taker == "import_module" and value.startswith(".cuda") and _is_below_torch(context, node):
                 yield self._unknown(context, context.file.span(node), value)
                 continue
@@ -135,6 +137,14 @@ class NameInString(Rule):
 
     def _unknown(self, context: Context, span: tuple[int, int], name: str) -> Finding:
         return self.finding(context, span, _by_hand(context, name), Grade.MANUAL, effect=Effect.UNKNOWN)
+
+
+def _is_read_on(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether names of torch are read from what imports a module by a name: `__import__("torch.cuda").cuda.f()`."""
+    read = context.file.parents.get(node)
+    while isinstance(parent := context.file.parents.get(read) if read is not None else None, ast.Attribute):
+        read = parent
+    return isinstance(read, ast.Attribute) and (context.names.qualified(read) or "").startswith(f"{cuda.NAMESPACE}.")
 
 
 def _by_hand(context: Context, name: str) -> Message:
