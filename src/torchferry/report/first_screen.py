@@ -160,7 +160,7 @@ def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
     if not ready:
         return say("Decide first ({shown} of {all}):", shown=len(first), all=count)
     return say(
-        "Decide first ({shown} of {all}); {count} of {waiting} waiting programs then wait for nothing",
+        "Decide first ({shown} of {all}); waiting programs that then wait for nothing: {count} of {waiting}",
         shown=len(first),
         all=count,
         count=ready,
