@@ -124,6 +124,10 @@ def runs(situation: Situation) -> list[Gate]:
             "{count} operators ran on the simulated card",
             count=len(aggregate.operators),
         )
+        handled = dict.fromkeys(event.subject for event in aggregate.caught)
+        if handled and good:
+            names = ", ".join([*handled][:_MOST_NAMED])
+            on_device = say("{ran}; the program goes on without {names}", ran=on_device, names=names)
         gates.append(
             judge.held(good, "device", on_device, say("the model's work is done on {device}", device=wanted), reason)
         )

@@ -83,6 +83,8 @@ def _judged(rehearsal: Rehearsal, seen: Aggregate, code: int | None) -> tuple[bo
     good = code == 0 and seen.on_device > 0 and seen.used and is_well
     if not good:
         return False, verdict(rehearsal, seen, code)
+    if seen.caught:
+        return True, verdict(rehearsal, seen, code)
     operators = say_plural("{count} operator", "{count} operators", count=len(seen.operators))
     card = rehearsal.profile.card or rehearsal.resolved().title
     return True, say("it ended normally on a simulated {card}, where {operators} ran", card=card, operators=operators)

@@ -66,6 +66,11 @@ class EventSum:
         """Whether the card refuses something here, and the program goes on without it."""
         return self.kind in FAILS_ON_CARD and bool(self.caught)
 
+    @property
+    def only_reported(self) -> bool:
+        """Whether the program catches what is refused here, and does nothing about it but to report it."""
+        return self.goes_on and self.caught == "reported"
+
 
 class UncaughtError(NamedTuple):
     """The exception that ended a process.
@@ -159,7 +164,7 @@ class Aggregate:
     @property
     def only_reported(self) -> list[EventSum]:
         """Of these: what the program catches and does nothing about but to report it."""
-        return [event for event in self.caught if event.caught == "reported"]
+        return [event for event in self.caught if event.only_reported]
 
 
 def collect(folder: Path) -> Aggregate:

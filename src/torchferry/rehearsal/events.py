@@ -15,7 +15,7 @@ import re
 import sys
 import sysconfig
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.util import Finalize, register_after_fork
 from pathlib import Path
@@ -184,27 +184,25 @@ class EventRecorder:
         with self._lock:
             if any(key.place in places and key.kind in FAILS_ON_CARD for key in self._counts):
                 return
-        trace = error.__traceback__
-        place = NOWHERE
-        while trace is not None:
-            if not self._lines.in_library(trace.tb_frame.f_code.co_filename):
-                place = UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-            innermost = trace.tb_frame.f_code.co_filename
-            trace = trace.tb_next
+        passed = [*_passed(error)]
+        place = self._innermost(passed)
         lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
         if getattr(type(lacking), "is_of_plugin", False):
             self.add("missing-api", f"{getattr(lacking, '__name__', '')}.{error.name}", place=place)  # type: ignore
-        elif place is not NOWHERE and self._device and self._owners(innermost) in (CodeOwner.PLATFORM, CodeOwner.OWN):
+        elif (
+            place is not NOWHERE
+            and self._device
+            and self._owners(passed[-1].file) in (CodeOwner.PLATFORM, CodeOwner.OWN)
+        ):
             if re.search(rf"(?<![\w/\\.-]){self._device}(?![\w/\\-]|\.\w)", str(error), re.IGNORECASE):
                 self.add("refused", _words(str(error)), "torch", place=place)
 
+    def _innermost(self, passed: Iterable[UserLine]) -> UserLine:
+        """Return the innermost of some lines that is the user's own, the outermost of them being the first."""
+        return next((each for each in reversed([*passed]) if not self._lines.in_library(each.file)), NOWHERE)
+
     def _uncaught(self, error: BaseException) -> dict[str, object]:
-        place = NOWHERE
-        trace = error.__traceback__
-        while trace is not None:
-            if not self._lines.in_library(trace.tb_frame.f_code.co_filename):
-                place = UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-            trace = trace.tb_next
+        place = self._innermost(_passed(error))
         module = str(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
         return {"name": type(error).__name__, "file": place.file, "line": place.line, "module": module}
 
@@ -244,6 +242,14 @@ def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
     }
 
 
+def _passed(error: BaseException) -> Iterator[UserLine]:
+    """Yield the lines that an exception passed, the outermost first."""
+    trace = error.__traceback__
+    while trace is not None:
+        yield UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+
+
 def _places(error: BaseException | None) -> Iterator[UserLine]:
     """Yield the lines that an exception passed, and those of which it was made."""
     met: set[int] = set()
@@ -253,10 +259,7 @@ def _places(error: BaseException | None) -> Iterator[UserLine]:
         if each is None or id(each) in met or len(met) > _MOST_CAUSES:
             continue
         met.add(id(each))
-        trace = each.__traceback__
-        while trace is not None:
-            yield UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-            trace = trace.tb_next
+        yield from _passed(each)
         todo += [each.__cause__, None if each.__suppress_context__ else each.__context__]
 
 

@@ -12,6 +12,7 @@ import torch
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events
 
 DTYPE_CODES: Mapping[str, int] = {
@@ -350,7 +351,9 @@ def watch_refusals(library: ctypes.CDLL, folders: Iterable[Path]) -> None:
     """Let a library tell what is refused, as `Native.watch_refusals` says."""
     lines = "\n".join(f"{folder}{os.sep}" for folder in folders)
     torch_libraries = Path(str(torch.__file__)).with_name("lib")
-    library.ferry_watch_refusals(lines.encode(), f"{torch_libraries}{os.sep}".encode())
+    if not library.ferry_watch_refusals(lines.encode(), f"{torch_libraries}{os.sep}".encode()):
+        events.recorder.add("not-rehearsed", "what is refused in C++", "its exceptions cannot be watched here",
+                            place=NOWHERE)  # fmt: skip
 
 
 def _load(path: Path) -> ctypes.CDLL:
@@ -359,7 +362,7 @@ def _load(path: Path) -> ctypes.CDLL:
     signatures: dict[str, tuple[Any, list[Any]]] = {
         "ferry_error": (text, []),
         "ferry_set_sink": (None, [_SINK]),
-        "ferry_watch_refusals": (None, [text, text]),
+        "ferry_watch_refusals": (number, [text, text]),
         "ferry_refusal_is_told": (None, []),
         "ferry_at_first_use": (None, [_CALL]),
         "ferry_leave_out": (None, [text, number]),

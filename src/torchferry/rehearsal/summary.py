@@ -158,11 +158,11 @@ def lines(
     for kind, (title, advice) in _FAILURES.items():
         yield from _block("x", title, [event for event in failures if event.kind == kind], lang, advice)
     caught = [event for event in aggregate.caught if event not in failures]
-    reported = [event for event in caught if event in aggregate.only_reported]
+    reported = [event for event in caught if event.only_reported]
     yield from _block(
         "x", say("what the card refuses; the program catches the error and does nothing about it"), reported, lang
     )
-    handled = [event for event in caught if event not in reported]
+    handled = [event for event in caught if not event.only_reported]
     yield from _block(
         "!", say("what the card refuses; the program catches the error and does something else"), handled, lang
     )

@@ -55,6 +55,7 @@ struct State {
   std::string torch_folder, device;
   std::mutex mutex;
   Pending pending;
+  int entries = 0;  // of the loader's tables that lead here
 };
 
 inline State& state() {
@@ -258,16 +259,17 @@ constexpr bool is_slot(uint64_t type) {
 #endif
 }
 
-inline void lead(void** slot, void* here, bool is_read_only) {
+inline int lead(void** slot, void* here, bool is_read_only) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   auto* begin = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(slot) & ~(page - 1));
   if (is_read_only && mprotect(begin, page, PROT_READ | PROT_WRITE) != 0) {
-    return;
+    return 0;
   }
   *slot = here;
   if (is_read_only) {
     mprotect(begin, page, PROT_READ);
   }
+  return 1;
 }
 
 struct Dynamic {
@@ -325,7 +327,7 @@ inline void lead_here(const dl_phdr_info& info, const ElfW(Dyn) * entries, uintp
                                                : nullptr;
       if (here != nullptr) {
         const auto slot = info.dlpi_addr + table[i].r_offset;
-        lead(reinterpret_cast<void**>(slot), here, relro_begin <= slot && slot < relro_end);
+        state().entries += lead(reinterpret_cast<void**>(slot), here, relro_begin <= slot && slot < relro_end);
       }
     }
   }
@@ -359,11 +361,12 @@ inline int visit(dl_phdr_info* info, size_t, void* own_base) {
   return 0;
 }
 
-// Begin. `folders` has the plugin's folders, one a line; `torch_folder` is where torch has its libraries.
-inline void watch(const char* folders, const char* torch_folder, const char* device) {
+// Begin, and return how many entries lead here: 0 where nothing can be watched. `folders` has the plugin's folders, one
+// a line; `torch_folder` is where torch has its libraries.
+inline int watch(const char* folders, const char* torch_folder, const char* device) {
   auto& s = state();
   if (real_throw != nullptr) {
-    return;
+    return s.entries;
   }
   std::istringstream lines(folders);
   for (std::string line; std::getline(lines, line);) {
@@ -378,12 +381,13 @@ inline void watch(const char* folders, const char* torch_folder, const char* dev
   Dl_info own{};
   if (real_set_string == nullptr || real_set_object == nullptr || throws == nullptr ||
       dladdr(reinterpret_cast<void*>(&state), &own) == 0) {
-    return;
+    return 0;
   }
   std::array<void*, 2> first{};
   backtrace(first.data(), 2);  // it loads a library when it is called first: not in the middle of a throw
   real_throw = throws;
   dl_iterate_phdr(visit, own.dli_fbase);
+  return s.entries;
 }
 
 }  // namespace ferry::refusal_watch

@@ -271,8 +271,8 @@ FERRY_API void ferry_set_sink(ferry::Sink sink) { ferry::sink().store(sink, std:
 // An event has said already what this thread throws next.
 FERRY_API void ferry_refusal_is_told() { ferry::refusal_was_told = true; }
 
-FERRY_API void ferry_watch_refusals(const char* folders, const char* torch_folder) {
-  ferry::refusal_watch::watch(folders, torch_folder, ferry::settings().name.c_str());
+FERRY_API int ferry_watch_refusals(const char* folders, const char* torch_folder) {
+  return ferry::refusal_watch::watch(folders, torch_folder, ferry::settings().name.c_str());
 }
 
 FERRY_API void ferry_at_first_use(void (*call)()) { ferry::at_first_use.store(call, std::memory_order_release); }

@@ -83,7 +83,7 @@ class TakenOver:
         signatures: dict[str, tuple[Any, list[Any]]] = {
             "ferry_error": (text, []),
             "ferry_set_sink": (None, [_SINK]),
-            "ferry_watch_refusals": (None, [text, text]),
+            "ferry_watch_refusals": (number, [text, text]),
             "ferry_refusal_is_told": (None, []),
             "ferry_take_over": (number, [text] * 9),
             "ferry_queue_is_off": (None, []),

@@ -614,8 +614,8 @@ FERRY_API int ferry_take_over(const char* name, const char* space, const char* k
 // An event has said already what this thread throws next.
 FERRY_API void ferry_refusal_is_told() { ferry::refusal_was_told = true; }
 
-FERRY_API void ferry_watch_refusals(const char* folders, const char* torch_folder) {
-  refusal_watch::watch(folders, torch_folder, settings().name.c_str());
+FERRY_API int ferry_watch_refusals(const char* folders, const char* torch_folder) {
+  return refusal_watch::watch(folders, torch_folder, settings().name.c_str());
 }
 
 FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }
