@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping
 
-from torchferry.programs.arrivals import Test
 from torchferry.programs.around import FunctionNode
+from torchferry.programs.arrivals import Test
 from torchferry.programs.model import Need, Program
 from torchferry.programs.object_calls import calls_of_object
 from torchferry.programs.parameters import Given, Parameter

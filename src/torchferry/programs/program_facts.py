@@ -21,7 +21,7 @@ from torchferry.programs.model import Program, Start
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
-from torchferry.programs.stored import computed_members, merges_settings
+from torchferry.programs.stored import computed_members, merges_settings, reads_only, speaks_of_class
 from torchferry.programs.switches import (
     OF_SHELL,
     UNSAID,
@@ -43,6 +43,9 @@ _UNDER_WAY = object()
 
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
+
+COMMAND_LIBRARIES = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
+"""Libraries that make options of the parameters of a function."""
 
 MAKING_WORDS = WORDS | IMPORTS_BY_NAME
 """Identifiers of which a file that makes objects of what settings name holds one."""
@@ -182,6 +185,10 @@ class ProgramFacts:
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "making": lambda _: self._ordered(words.holding_any(MAKING_WORDS)),
+            "makes": lambda _: bool(self.making()),
+            "names class": self._names_class,
+            "reads only": self._reads_only,
+            "makes commands": self._makes_commands,
             "variable": commands.variable,
             "environment": self._may_set_variable,
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
@@ -433,6 +440,36 @@ class ProgramFacts:
     def making(self) -> tuple[str, ...]:
         """Return the files of the program that may make objects of what settings name."""
         return cast("tuple[str, ...]", self.ask("making", ""))
+
+    def makes(self) -> bool:
+        """Whether a file of the program may make objects of what settings name: programs seldom differ in that."""
+        return bool(self.ask("makes", ""))
+
+    # where a question is narrow, programs of other files answer it alike, and what rests on it holds for them
+
+    def names_class(self, name: str) -> bool:
+        """Whether the program speaks of a class other than as the base of another, also as a text."""
+        return bool(self.ask("names class", name))
+
+    def _names_class(self, name: str) -> bool:
+        loaded = map(self.sources.file, self.mentioning(name))
+        return any(each is not None and speaks_of_class(each[0], name) for each in loaded)
+
+    def reads_only(self, name: str) -> bool:
+        """Whether the program only reads what a name stands for."""
+        return bool(self.ask("reads only", name))
+
+    def _reads_only(self, name: str) -> bool:
+        loaded = map(self.sources.file, self.mentioning(name))
+        return all(each is None or reads_only(each[0], name) for each in loaded)
+
+    def makes_commands(self, name: str) -> tuple[bool, bool]:
+        """Whether files that speak of a function speak of a library which makes options of parameters, and of Fire."""
+        return cast("tuple[bool, bool]", self.ask("makes commands", name))
+
+    def _makes_commands(self, name: str) -> tuple[bool, bool]:
+        using, words = {*self.mentioning(name)}, self.sources.words
+        return not using.isdisjoint(words.holding_any(COMMAND_LIBRARIES)), not using.isdisjoint(words.holding("Fire"))
 
     def _ordered(self, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))

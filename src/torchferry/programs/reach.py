@@ -23,7 +23,7 @@ from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, 
 from torchferry.programs.meant_uses import MeantUses
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.parameters import Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.surroundings import Surroundings
@@ -85,7 +85,7 @@ class Reach:
         self._without: dict[Need, set[Unit]] = {need: set() for need in Need}
         """Those to which no way leads that is as sure."""
         self._from_files: dict[tuple[str, str], tuple[Way | None, Need | None]] = {}
-        """The surest ways to files, by the error that is asked for; the last need that was looked at before giving up."""
+        """The surest ways to files, by the error that is asked for, and the last need where the search gave up."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
         self._nested = 0  # searches from files that are under way
         self._plain: set[str] | None = None
