@@ -257,6 +257,11 @@ class Members:
 
     def is_later(self, stores: Expression) -> bool:
         """Whether a place that stores is run only behind the place that asks."""
+        is_later = self._is_later(stores)
+        self._facts.left_out(stores.file.path, is_behind=is_later)
+        return is_later
+
+    def _is_later(self, stores: Expression) -> bool:
         asks = self._facts.asks
         if asks is None or asks.file is not stores.file or stores.place[1] <= asks.place[1]:
             return False

@@ -103,9 +103,7 @@ class Objects:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
             if where.given:  # what one call gives holds for no other
                 return self._of_reference(where, node, depth + 1)
-            asks = self.facts.asks
-            once = (node, None if asks is None else asks.node)
-            return self.facts.once(once, lambda: self._of_reference(where, node, depth + 1))
+            return self.facts.once(node, lambda: self._of_reference(where, node, depth + 1), depth, by_asker=True)
         if isinstance(node, ast.Subscript):
             key = string_value(node.slice)
             if key is not None:

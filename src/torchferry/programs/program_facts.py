@@ -54,6 +54,8 @@ MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
 
 
+_MOST_SLACK = 1 << 30
+
 GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
 """Functions that read what gin gives to parameters."""
 
@@ -210,6 +212,8 @@ class ProgramFacts:
         }
         self.steps = MOST_STEPS
         """Expressions that may still be looked at for the condition that is asked."""
+        self._slack = _MOST_SLACK
+        """How many expressions more could have been followed to what was looked at: who begins as far goes as far."""
         self.bound: Mapping[Parameter, Given] = {}
         """What the calls on a way give to parameters."""
         self.consulted: dict[Parameter, Given | None] = {}
@@ -307,38 +311,80 @@ class ProgramFacts:
         What the calls on one way give does not count, nor where an object is asked; there are as many steps as for a
         condition.
         """
-        before = self.bound, self.asked, self.consulted, self.found, self.steps, self.asks
+        before = self.bound, self.asked, self.consulted, self.found, self.steps, self.asks, self._slack
         self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = {}, set(), {}, {}, MOST_STEPS, None
         try:
             with self._taken_down() as dependencies:
                 yield dependencies
         finally:
-            self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = before
+            self.bound, self.asked, self.consulted, self.found, self.steps, self.asks, self._slack = before
 
-    def once(self, key: Hashable, find: Callable[[], T]) -> T:
-        """Return what `find` does, and keep it: for all programs that say the same, where no parameter decides.
+    def once(self, key: Hashable, find: Callable[[], T], depth: int = 0, *, by_asker: bool = False) -> T:
+        """Return what `find` does, and keep it: for all programs that say the same, and are given the same.
 
-        Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
-        searched again on each way to it.
+        Where the search gives up, it is kept for the condition that is asked: else what gives up is searched again on
+        each way to it.
+
+        Args:
+            key: What is searched.
+            find: Searches.
+            depth: How many expressions were followed to it.
+            by_asker: Whether it counts where an object is asked: what is stored behind that place is left out.
         """
-        tree = self._results.tree(key)
-        held = tree.find(self.number) or self.found.get(key)
+        asks = self.asks if by_asker else None
+        own = (key, None if asks is None else asks.node) if by_asker else key
+        tree = self._results.tree(own)
+        held = tree.find(self.number) or self.found.get(own)
         if held is None:
-            asked, consulted = self.asked, self.consulted
-            self.asked, self.consulted = set(), {}
-            with self.dependencies() as dependencies:
-                result = find()
-            held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted)
-            self.asked, self.consulted = asked, consulted
-            if dependencies.is_whole and not held.depends:
-                tree.keep(dependencies.facts, held)
-            else:
-                self.found[key] = held
+            held = self._given_before(own, depth)
+        if held is None and by_asker:
+            held = self._given_before((key,), depth)
+            if held is not None and asks is not None and asks.file.path in held.dependencies.storing:
+                held = None  # another place stood before all that is stored in its own file, or behind it
+        if held is None:
+            held = self._searched(find, depth)
+            self._keep(key, own, held, asks, by_asker=by_asker)
         else:
             self.rests_on(held.dependencies)
+            self._slack = min(self._slack, held.deepest - depth)
         self.asked |= held.asked
         self.consulted |= held.consulted
         return cast("T", held.result)
+
+    def _given_before(self, key: Hashable, depth: int) -> SearchResult | None:
+        """Return what was found where the same was given, if a search from here came as far."""
+        held = self._results.given(key).find(self.bound, self.number)
+        if held is None or depth > held.deepest or held.steps >= self.steps:
+            return None
+        self.steps -= held.steps
+        return held
+
+    def _searched(self, find: Callable[[], object], depth: int) -> SearchResult:
+        asked, consulted, slack, steps = self.asked, self.consulted, self._slack, self.steps
+        self.asked, self.consulted, self._slack = set(), {}, _MOST_SLACK
+        with self.dependencies() as dependencies:
+            result = find()
+        deepest = depth + self._slack
+        held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted, deepest, steps - self.steps)
+        self.asked, self.consulted, self._slack = asked, consulted, min(slack, self._slack)
+        return held
+
+    def _keep(
+        self, key: Hashable, own: Hashable, held: SearchResult, asks: Expression | None, *, by_asker: bool
+    ) -> None:
+        dependencies = held.dependencies
+        if not dependencies.is_whole:
+            self.found[own] = held
+            return
+        if not held.depends:
+            self._results.tree(own).keep(dependencies.facts, held)
+        if by_asker and not dependencies.is_behind:
+            self._results.given((key,)).keep(held.consulted, dependencies.facts, held)
+            is_alone = asks is None or asks.file.path not in dependencies.storing
+        else:
+            is_alone = False
+        if held.depends and not is_alone:
+            self._results.given(own).keep(held.consulted, dependencies.facts, held)
 
     def rests_on(self, dependencies: Dependencies) -> None:
         """Take down all that a remembered answer depends on."""
@@ -350,10 +396,22 @@ class ProgramFacts:
         dependencies.is_whole = False
         dependencies.is_met = dependencies.is_met or is_met
 
+    def left_out(self, path: str, *, is_behind: bool) -> None:
+        """Note that a file stores what was asked for, and whether it is left out as it does so behind what asks."""
+        dependencies = self._dependencies[-1]
+        if path not in dependencies.storing:
+            dependencies.storing |= {path}
+        dependencies.is_behind = dependencies.is_behind or is_behind
+
     def goes_on(self, depth: int, deepest: int) -> bool:
         """Whether one more expression is looked at."""
         self.steps -= 1
-        if depth <= deepest and self.steps > 0:
+        return self.is_near(depth, deepest if self.steps > 0 else -1)
+
+    def is_near(self, depth: int, deepest: int) -> bool:
+        """Whether an expression lies near enough behind the first one to be looked at."""
+        self._slack = min(self._slack, deepest - depth)
+        if depth <= deepest:
             return True
         self.give_up()
         return False

@@ -216,7 +216,9 @@ class Values(ABC):
             return self._returned.second(where, bindings[0], depth) if bindings else UNTOLD
         if where.given:
             return self._of_branches(where, node, bindings, depth)
-        return self.facts.once(("branches", where.place), lambda: self._of_branches(where, node, bindings, depth))
+        return self.facts.once(
+            ("branches", where.place), lambda: self._of_branches(where, node, bindings, depth), depth
+        )
 
     def _of_branches(self, where: Expression, node: ast.Name, bindings: list[ast.AST], depth: int) -> Known:
         """Return the value of a variable that several branches set, where the program takes one of them."""
@@ -289,9 +291,7 @@ class Values(ABC):
     def _of_module(self, path: str, member: str, depth: int) -> Known:
         """Return the value of a name of another module."""
         loaded = self._sources.file(path)
-        if depth > _DEPTH:
-            self.facts.give_up()
-        if loaded is None or depth > _DEPTH:
+        if not self.facts.is_near(depth, _DEPTH) or loaded is None:
             return UNTOLD
         other, other_names = loaded
         bindings = other_names.module_bindings(member)
