@@ -18,7 +18,7 @@ from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.arrivals import Arrival, Passed, Search, Test, Unit
 from torchferry.programs.conditions import Conditions
-from torchferry.programs.definitions import Definition, chosen_definitions, is_replaced
+from torchferry.programs.definitions import Definition
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, uses_of_imported
 from torchferry.programs.meant_uses import MeantUses
 from torchferry.programs.model import Form, Need, Program, Step, Way
@@ -468,10 +468,10 @@ class Reach:
     ) -> Iterator[Arrival | Way]:
         """Yield what leads to a function."""
         program = self.program
-        definitions = [*chosen_definitions(file, names, unit)]
+        definitions, replaced = self.surroundings.definitions(file, names, unit)
         arrival = self._as_defined(arrival, file, names, definitions)
         arrival = self._as_made(arrival, file, names, unit)
-        if arrival.need > search.worst or any(is_replaced(file, names, each) for each in definitions):
+        if arrival.need > search.worst or replaced:
             return
         unit_key = (file.path, unit.lineno, unit.col_offset, search.error)
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function:
