@@ -104,7 +104,7 @@ class Surroundings:
             yield from self.given(file.path, called, call, path, bound=isinstance(owner, ast.ClassDef))
 
     def definitions(self, file: PythonFile, names: Names, unit: FunctionNode) -> tuple[tuple[Definition, ...], bool]:
-        """Return the definitions that must be chosen for a function to be meant, and whether one of them is replaced."""
+        """Return the definitions that must be chosen for a function to be meant, and whether one is replaced."""
         if unit not in self._definitions:
             chosen = tuple(chosen_definitions(file, names, unit))
             self._definitions[unit] = (chosen, any(is_replaced(file, names, each) for each in chosen))
