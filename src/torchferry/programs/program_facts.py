@@ -257,7 +257,8 @@ class ProgramFacts:
 
     def number(self, question: Question) -> int:
         """Return the number of what the program says to a question."""
-        return self._answered(question)[1]
+        answered = self._known.get(question)  # what was asked already is asked again and again
+        return (self._answered(question) if answered is None else answered)[1]
 
     def _answered(self, question: Question) -> tuple[object, int]:
         """Return what the program says to a question; what is asked to find that out is a part of it."""
