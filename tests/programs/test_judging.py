@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.programs.small import BUILT, KERNEL, MAIN, Files, judged, small, target_of
+from torchferry.core import forks
 from torchferry.programs import judging
 from torchferry.programs.judging import judge
 from torchferry.programs.model import Judged, Program, Verdict
@@ -580,7 +581,8 @@ def test_several_processes_say_the_same(
     if is_failing:
         monkeypatch.setattr(judging._Judge, "_judge", failing)
     expected = judging.judge(project.analysis, project.target)
-    monkeypatch.setattr(judging, "_WORTH", 1)
+    monkeypatch.setattr(forks, "ALONE", 0)
+    monkeypatch.setattr(forks, "WORTH", 0)
     assert judging.judge(project.analysis, project.target, jobs=jobs) == expected
     assert {each.program.path: each.verdict for each in expected}["train3.py"] is (
         Verdict.NOT_JUDGED if is_failing else Verdict.BLOCKED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -10,7 +9,7 @@ from torchferry.backends.target import Target
 from torchferry.core import forks
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.core.progress import counted, doing
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
@@ -66,9 +65,6 @@ from torchferry.source.roles import ASIDE, Roles
 
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are called not judged."""
-
-_WORTH = 300
-"""Files that programs reach, each as often as one does, for which one more process costs less than it saves."""
 
 _JUDGING = say("judging programs")
 
@@ -132,6 +128,10 @@ class _Findings(NamedTuple):
     asking: tuple[Finding, ...]
     fixes: tuple[Fix, ...]
     installs: tuple[Finding, ...]
+
+
+_Reached = tuple[Program, dict[str, Edge | None] | None]
+"""A program with the files that it reaches; None where torchferry fails on it."""
 
 
 class _Judge:
@@ -221,9 +221,13 @@ class _Judge:
         reached = {path for closure in closures.values() for path in closure or ()}
         begun = (Program(path) for path in self.started.begun_by(reached) - reached)
         self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
-        judged = self._judged_by_several(closures, jobs) or [
-            self._judged(program, closure) for program, closure in counted(_JUDGING, closures.items())
-        ]
+        pairs = [*closures.items()]
+        judged = forks.alone_at_first(
+            [len(closure or ()) for closure in closures.values()],
+            lambda number: self._judged(*pairs[number]),
+            lambda first: self._judged_by_several(pairs[first:], jobs) if jobs > 1 else [],
+            _JUDGING,
+        )
         too_many = say(
             "more than {most} programs were found, and only the first {most} were judged", most=MOST_PROGRAMS
         )
@@ -231,17 +235,14 @@ class _Judge:
         judged += [Judged(each, Verdict.NOT_JUDGED, unread=(Unread(each.path, too_many),)) for each in left]
         return tuple(judged)
 
-    def _judged_by_several(self, closures: Mapping[Program, dict[str, Edge | None] | None], jobs: int) -> list[Judged]:
-        """Judge programs in several processes; nothing where that is not worth it, or something failed.
+    def _judged_by_several(self, pairs: Sequence[_Reached], jobs: int) -> list[Judged]:
+        """Judge programs in several processes; nothing where something failed, and one process must judge them.
 
         Those that start others are judged by this process, in their order: what one finds of these the next one takes.
         """
-        processes = min(jobs, sum(len(closure or ()) for closure in closures.values()) // _WORTH + 1)
-        if processes < 2 or not hasattr(os, "fork"):
-            return []
-        pairs = [*closures.items()]
         own = [number for number, (_, closure) in enumerate(pairs) if any(map(self._starts_others, closure or ()))]
         shared = [number for number in range(len(pairs)) if number not in {*own}]
+        inner, fixed = {**self._inner}, {**self._fixed}
 
         def judged(number: int) -> Judged | None:
             program, closure = pairs[number]
@@ -250,11 +251,10 @@ class _Judge:
             except Exception:
                 return None
 
-        done = forks.shared_out(judged, own, shared, processes, _JUDGING)
+        done = forks.shared_out(judged, own, shared, min(jobs, len(pairs)), _JUDGING)
         found = [each for each in map(done.get, range(len(pairs))) if each is not None]
         if len(found) < len(pairs):
-            self._inner.clear()
-            self._fixed.clear()
+            self._inner, self._fixed = inner, fixed
             return []
         return found
 
