@@ -32,7 +32,8 @@ ALONE = 1.5
 
 WORTH = 4.0
 """Seconds that what is left must be thought to take for others to join. Much is found once for all programs, and each
-process finds it for itself: on LLaMA-Factory a scan took 7.0 s of the processor with two processes from the start, and 5.0 s with one."""
+process finds it for itself: with two processes from the start a scan of LLaMA-Factory took 7.0 s of the processor, and
+5.0 s with one."""
 
 ROOM = 4096
 """Numbers that a pipe holds for certain, four bytes each (the smallest pipe that Linux makes is 4 pages)."""
