@@ -56,7 +56,7 @@ class Child(NamedTuple):
 class Collected(NamedTuple):
     """What came of a process: what it found, None where it did not come to its end; and whether it was ended."""
 
-    found: object = None
+    results: object = None
     is_hung: bool = False
 
 
@@ -91,12 +91,12 @@ def fork(work: Callable[[memoryview], object]) -> Child:
         os.close(reading)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        found = work(place)
+        results = work(place)
         place[1] = NOWHERE
         import pickle  # imported late, here and below: each process by itself, while the other works
 
         with os.fdopen(writing, "wb") as file:
-            pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(results, file, pickle.HIGHEST_PROTOCOL)
         status = 0
     finally:
         os._exit(status)  # nothing of the parent's must run here: no handlers, no buffers
@@ -157,19 +157,19 @@ def alone_at_first(
         together: Does those from a number on; returns nothing where they are to be done one after the other.
         title: What is shown meanwhile.
     """
-    found: list[Found] = []
+    results: list[Found] = []
     begun, is_alone = time.process_time(), not hasattr(os, "fork")
     with doing(title, len(sizes)) as shown:
-        while len(found) < len(sizes):
-            spent, done = time.process_time() - begun, len(found)
+        while len(results) < len(sizes):
+            spent, done = time.process_time() - begun, len(results)
             expected = spent * sum(sizes[done:]) / max(sum(sizes[:done]), 1)
             if not is_alone and spent >= ALONE and expected >= WORTH:
                 is_alone = True
-                found += together(done)
+                results += together(done)
                 continue
-            found.append(work(done))
+            results.append(work(done))
             shown.add()
-    return found
+    return results
 
 
 def shared_out(
@@ -189,11 +189,11 @@ def shared_out(
     done: dict[int, Found] = {}
 
     def part(place: memoryview) -> dict[int, Found]:
-        found: dict[int, Found] = {}
+        results: dict[int, Found] = {}
         for number in taken(then):
             place[0], place[1] = place[0] + 1, number
-            found[number] = work(number)
-        return found
+            results[number] = work(number)
+        return results
 
     try:
         children.extend(fork(part) for _ in range(processes - 1))
@@ -203,9 +203,9 @@ def shared_out(
                 done[number] = work(number)
                 shown.reach(len(done) + sum(place[0] for place in places))
             while children:
-                found = collect(children[-1]).found
+                results = collect(children[-1]).results
                 children.pop()
-                done |= cast("dict[int, Found]", found or {})
+                done |= cast("dict[int, Found]", results or {})
     finally:
         os.close(first)
         os.close(then)

@@ -127,9 +127,9 @@ def _fork(engine: Engine, shares: Sequence[Sequence[Entry]], rewrite: bool, queu
 
 def _collect(child: forks.Child) -> _Collected:
     """Return what a child found; nothing when it did not come to its end."""
-    found, is_hung = forks.collect(child)
-    results = cast("dict[int, list[FileResult]]", found or {})
-    return _Collected(results, (child.place[1], child.place[2]) if is_hung else None)
+    results, is_hung = forks.collect(child)
+    done = cast("dict[int, list[FileResult]]", results or {})
+    return _Collected(done, (child.place[1], child.place[2]) if is_hung else None)
 
 
 def _apart(engine: Engine, entry: Entry, rewrite: bool) -> FileResult:
