@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import itemgetter
@@ -13,24 +13,20 @@ from typing import Any, Generic, TypeVar, cast
 from torchferry.programs.answers import Known
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.calls import FunctionPlace, calls_in
+from torchferry.programs.command_words import CommandWords
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import IMPORTS_BY_NAME, WORDS
-from torchferry.programs.model import Program, Start
+from torchferry.programs.model import Program
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings, reads_only, speaks_of_class
 from torchferry.programs.switches import (
-    OF_SHELL,
     UNSAID,
     Switch,
     Switchboard,
-    adds_unread_words,
-    joined_words,
-    said,
-    said_of,
 )
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -94,58 +90,6 @@ class OncePerProgram(Generic[K, T]):
         return self._kept[key]
 
 
-class _Commands:
-    """What the first command of a program says, with the others that the same line may stand for.
-
-    Args:
-        starts: The commands that start the program.
-        added: Words that the program itself may add to what it is started with.
-    """
-
-    def __init__(self, starts: Sequence[Start], added: GivenWords, reads_files: bool = False) -> None:
-        self._starts = [start for start in starts if start.place == starts[0].place]
-        self._options = [said(start.arguments) for start in self._starts]
-        self._added = said(added.words)
-        self._says_more = not added.is_whole or any(
-            adds_unread_words(start.arguments)
-            or (reads_files and any(word.startswith("@") for word in start.arguments))
-            for start in self._starts
-        )
-
-    def joined(self) -> dict[str, None]:
-        """Return the words that may say options by their beginning, or several of them."""
-        return dict.fromkeys(word for start in self._starts for word in joined_words(start.arguments))
-
-    def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> Known | None:
-        """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        told = [said_of(name, options, switches, joined) for options in self._options]
-        if not any(told):
-            may_be_said = self._says_more or said_of(name, self._added, switches) is not None
-            return Known(UNSAID) if may_be_said else None
-        flag = switches[0].flag if len(switches) == 1 else ""
-        known = [Known(UNSAID if values is None else values[0], flag) for values in told]
-        return known[0] if all(each.agrees(known[0]) for each in known) else Known(UNSAID)
-
-    def variable(self, name: str) -> Known | None:
-        """Return what a variable of the environment is set to before the program starts."""
-        return _one_of([_variable_of(start, name) for start in self._starts])
-
-
-def _one_of(texts: Sequence[str | None]) -> Known | None:
-    if not texts or all(text is None for text in texts):
-        return None
-    first = texts[0]
-    if first is None or any(text != first for text in texts) or OF_SHELL.search(first):
-        return Known(UNSAID)
-    return Known(first)
-
-
-def _variable_of(start: Start, name: str) -> str | None:
-    """Return what a command sets a variable to, as `NAME=value python train.py` does; None where it does not."""
-    words = (*reversed(start.assignments), *start.command.split())
-    return next((word.partition("=")[2].strip("\"'") for word in words if word.startswith(f"{name}=")), None)
-
-
 class ProgramFacts:
     """Answers what depends on the program, and takes down what was asked.
 
@@ -175,7 +119,7 @@ class ProgramFacts:
         self._board = board
         self._results = results
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
-        commands = _Commands(program.own_starts, self._added_words(), reads_files)
+        commands = CommandWords(program.own_starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
         self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
@@ -541,7 +485,7 @@ class ProgramFacts:
                 found += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
         return tuple(found)
 
-    def _said_by(self, commands: _Commands, name: str) -> Known | None:
+    def _said_by(self, commands: CommandWords, name: str) -> Known | None:
         """Return what commands say of an option, by themselves or by a variable of the environment."""
         switches = self._options(name) if name.isidentifier() else ()
         if self._joined is None:
