@@ -103,7 +103,7 @@ def verdicts(
 
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
-    judged = judge(analysis, setting.target, named, only, packages, starts)
+    judged = judge(analysis, setting.target, named, only, packages, starts, setting.request.jobs)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
