@@ -87,11 +87,14 @@ class MeantUses:
         """
         key = (file.path, unit.lineno, unit.col_offset, as_called)
         if key not in self._meant:
-            found: list[MeantUse] = []
+            # a class that many files mention is called at the same places: a search looks at the first of those alone
+            found: dict[object, MeantUse] = {}
             for use in self._uses.of(file, names, unit):
-                each = self._calls_of_made(file, unit, use) if as_called else (use,)
-                found += (self._as_meant(one) for one in each if self._counts(one))
-            self._meant[key] = found
+                for one in self._calls_of_made(file, unit, use) if as_called else (use,):
+                    if self._counts(one):
+                        meant = self._as_meant(one)
+                        found.setdefault((meant.place, meant.need, meant.tests), meant)
+            self._meant[key] = [*found.values()]
         return self._meant[key]
 
     def _counts(self, use: Use) -> bool:

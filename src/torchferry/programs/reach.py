@@ -39,6 +39,14 @@ _MOST_TESTS = 6
 _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
 
+_PATIENCE, _MOST_LATER = 3, 200
+"""Searches of one program that may come to that end; each later one looks at fewer places.
+
+In a project whose classes are registered under names of settings, everything may call everything: of 4,178 searches in
+MMDetection3D's 49 programs 738 ended so, with 93 % of all places, and where a way was found behind 500 places, it
+depended on a choice, but for one.
+"""
+
 _MOST_NESTED = 20
 """Searches that go on as the search from another file; a longer chain of imports is walked by the last of them."""
 
@@ -88,6 +96,7 @@ class Reach:
         """The surest ways to files, by the error that is asked for, and the last need where the search gave up."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
         self._nested = 0  # searches from files that are under way
+        self._cut = 0  # searches that looked at as many places as any may
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
         """The settings files that the program is started with, or names itself, where that is known."""
@@ -145,7 +154,8 @@ class Reach:
         heap = search.waiting
         heap.append((begin.need, 0, 0, begin, None))
         met: set[object] = set()
-        while heap and len(met) < _MOST:
+        most = _MOST if self._cut < _PATIENCE else _MOST_LATER
+        while heap and len(met) < most:
             search.last, _, _, arrival, passed = heapq.heappop(heap)
             if isinstance(arrival, Way):
                 self._remember(arrival, passed, search)
@@ -158,6 +168,8 @@ class Reach:
                 if before.need <= search.worst:
                     passed = before.passed if isinstance(before, Arrival) else arrival.passed
                     heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
+        if heap:
+            self._cut += 1
         search.is_cut = search.is_cut or bool(heap)
         if search.is_cut:
             return None

@@ -140,26 +140,35 @@ class SharedTree(Generic[T]):
 
 
 class GivenTrees(Generic[T]):
-    """What one search found, by the parameters that decided, and by what was given to these."""
+    """What one search found, by what was given to the parameters that decided, one after the other."""
 
-    __slots__ = ("_trees",)
+    __slots__ = ("_asks", "_tree")
 
     def __init__(self) -> None:
-        self._trees: dict[tuple[Parameter, ...], dict[tuple[Given | None, ...], SharedTree[T]]] = {}
+        self._tree: SharedTree[T] | None = None
+        self._asks: dict[Parameter, dict[Given | None, GivenTrees[T]]] = {}
 
     def find(self, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> T | None:
         """Return what was found where the same was given, for a program that answers the same; else None."""
-        for parameters, by_given in self._trees.items():
-            tree = by_given.get(tuple(map(bound.get, parameters)))
-            found = tree.find(number) if tree is not None else None
+        found = self._tree.find(number) if self._tree is not None else None
+        if found is not None:
+            return found
+        for parameter, by_given in self._asks.items():
+            behind = by_given.get(bound.get(parameter))
+            found = behind.find(bound, number) if behind is not None else None
             if found is not None:
                 return found
         return None
 
     def keep(self, consulted: Mapping[Parameter, Given | None], facts: Mapping[Question, int], found: T) -> None:
         """Keep what was found where something was given."""
-        by_given = self._trees.setdefault(tuple(consulted), {})
-        by_given.setdefault(tuple(consulted.values()), SharedTree()).keep(facts, found)
+        here = self
+        for parameter, given in consulted.items():
+            by_given = here._asks.setdefault(parameter, {})
+            here = by_given.get(given) or by_given.setdefault(given, GivenTrees())
+        if here._tree is None:
+            here._tree = SharedTree()
+        here._tree.keep(facts, found)
 
 
 class SharedResults:
