@@ -77,10 +77,32 @@ def _watch_initialisation() -> None:
 
     @functools.wraps(original)
     def lazy_init() -> None:
-        events.recorder.add("cuda-remnant", "cuda", "a device `cuda` was asked for")
+        if not _asks_inductor():
+            events.recorder.add("cuda-remnant", "cuda", "a device `cuda` was asked for")
         original()
 
     torch.cuda._lazy_init = lazy_init
+
+
+_CACHE_KEY = ("get_system", f"torch{os.sep}_inductor{os.sep}")
+"""The function in which inductor asks for CUDA's device to name its cache, and goes on without; and where it stands."""
+
+
+def _asks_inductor() -> bool:
+    """Whether inductor asks for its own sake, whatever the program compiles and for which device."""
+    name, folder = _CACHE_KEY
+    frame = sys._getframe(2)
+    for _ in range(_NEAR):
+        if frame.f_code.co_name == name and folder in frame.f_code.co_filename:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+_NEAR = 4
+"""Frames between that function and `torch.cuda._lazy_init`, ours among them."""
 
 
 def _watch_functions(target: Target) -> None:
