@@ -10,8 +10,10 @@ counted by their line.
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -21,6 +23,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.core.userlines import NOWHERE, UserLine
 from torchferry.rehearsal import events
+from torchferry.rehearsal.plugin_namespace import not_rehearsed
 from torchferry.shim.patches import Patches
 
 _INDUCTOR = "inductor"
@@ -30,6 +33,9 @@ _SUBSTITUTE = "aot_eager"
 _NAMED = "torch.compile"
 _LONGEST = 160
 """Characters of a reason that are kept."""
+
+_ADDRESS = re.compile(r"(?<![\w.])\d{9,}")
+"""An object's, in the reasons of dynamo."""
 
 _ASKED_FOR = ("get_compiler_config", "backend_ctx_ctor", "reset")
 """What torch may ask of a compiler."""
@@ -127,9 +133,19 @@ def count(target: Target, name: str, detail: str, place: UserLine | None = None)
     if row.status == "missing":
         events.recorder.add("missing-api", _NAMED, place=place)
     elif name == _INDUCTOR and refusal:
-        raise events.refusal(AssertionError(refusal))
+        failed: type[BaseException] = sys.modules["torch._dynamo.exc"].BackendCompilerFailed
+        events.recorder.add("refused", refusal, error=failed, above=_outside_of_torch())
+        raise AssertionError(refusal)
     else:
         events.recorder.add("not-compiled", name, detail, place=place)
+
+
+def _outside_of_torch() -> FrameType | None:
+    """Return the innermost frame that is not torch's: dynamo takes what compilers raise, and raises another of it."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and events.recorder.lines.in_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def eager(graph: Any, inputs: Any) -> Any:
@@ -169,7 +185,7 @@ def _take_over(target: Target, module: ModuleType) -> None:
     @functools.wraps(original)
     def get_compiler_fn(compiler: Any) -> Any:
         name, detail = _named(compiler, target)
-        if name and not isinstance(compiler, UnrehearsedCompiler):
+        if name:
             place = events.recorder.lines.of(sys._getframe(1))
             compiler = _stand_in(name, detail, compiler, target, place)
         return original(compiler)
@@ -189,18 +205,56 @@ def _stand_in(name: str, detail: str, original: Any, target: Target, place: User
 def _named(compiler: Any, target: Target) -> tuple[str, str]:
     """Return which compiler of the card's is asked for and with which options; nothing for another."""
     row = target.api(_NAMED)
-    inner = getattr(compiler, "compiler_fn", compiler)
+    if isinstance(compiler, UnrehearsedCompiler) or isinstance(
+        getattr(compiler, "compiler_fn", None), UnrehearsedCompiler
+    ):
+        return "", ""
     name = compiler if isinstance(compiler, str) else getattr(compiler, "compiler_name", "")
     options = getattr(compiler, "config", None) or getattr(compiler, "kwargs", None)
     detail = ", ".join(f"{key}={value}" for key, value in options.items()) if isinstance(options, dict) else ""
     if name == _INDUCTOR or name in compilers_of(row) or row.status == "missing":
         return str(name), detail[:_LONGEST]
-    function = inner.func if isinstance(inner, functools.partial) else inner
-    module = str(getattr(function, "__module__", "") or "")
-    for package in row.extra.get("compiler_modules", ()):
-        if module == package or module.startswith(f"{package}.") or f".{package}." in f"{module}.":
-            return package, ""
     return "", ""
+
+
+class Settings:
+    """The settings of such a compiler, whatever they are called: they are kept, and change nothing here."""
+
+    def __init__(self, *_: Any, **values: Any) -> None:
+        vars(self).update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        value = Settings()
+        setattr(self, name, value)
+        return value
+
+
+class CompilerPackage(ModuleType):
+    """Stands for the package of a vendor's compiler: it makes compilers that are not rehearsed, and their settings."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return not_rehearsed(f"{self.__name__}.{name}", self.__name__)
+
+
+def put_packages(target: Target) -> None:
+    """Put such packages where programs import them, once the plugin is there."""
+    row = target.api(_NAMED)
+    for path in (*row.extra.get("compiler_makers", ()), *row.extra.get("compiler_settings", ())):
+        package, _, name = path.rpartition(".")
+        module = sys.modules.get(package)
+        if not isinstance(module, CompilerPackage):
+            module = sys.modules[package] = CompilerPackage(package, "A compiler of the card's; it is not rehearsed.")
+            module.__spec__ = ModuleSpec(package, None)
+        makes = path in row.extra["compiler_makers"]
+        setattr(module, name, functools.partial(_make, package, target) if makes else Settings)
+
+
+def _make(package: str, target: Target, *_: Any, **__: Any) -> UnrehearsedCompiler:
+    return _stand_in(package, "", _SUBSTITUTE, target, events.recorder.lines.of(sys._getframe(1)))
 
 
 def _take_over_inductor(target: Target, module: ModuleType) -> None:
@@ -275,6 +329,7 @@ def _noting_repetition(original: Callable[..., Any]) -> Callable[..., Any]:
         found = original(entry, frame, *args, **kwargs)
         reasons = [found] if isinstance(found, str) else [*(found or ())]
         reason = _first_line(str(reasons[0])) if reasons else ""
+        reason = _ADDRESS.sub("...", reason)
         label, _, rest = reason.partition(": ")
         reason = rest if label.replace("/", "").isdigit() else reason
         code = frame.f_code

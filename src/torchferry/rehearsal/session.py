@@ -156,6 +156,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     sharing.register(target, native, namespace)
     if not profile.keeps_parameter_identity:
         observers.watch_parameters()
+    compilers.put_packages(target)
     faults.install(list(rehearsal.faults), native)
     session = Session(rehearsal, backend, native, namespace, operator_modes)
     events.recorder.at_end(lambda: _device_report(session))

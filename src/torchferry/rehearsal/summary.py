@@ -82,7 +82,7 @@ _COSTS: dict[str, Message] = {
     "cuda-setting": say("CUDA settings of the program that the card does not read"),
     "autoload": say("the program never imports the plugin, and whether torch loads it automatically is not known"),
     "fallback": say("operators that run on the CPU instead"),
-    "graph-break": say("graph breaks of torch.compile: what is behind each is another graph, to be compiled on the card"),
+    "graph-break": say("graph breaks of torch.compile: what follows each is compiled on the card as another graph"),
     "recompilation": say("functions that torch.compile compiled again: each time costs a compilation on the card"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
@@ -441,7 +441,7 @@ def document(
 
 
 def _block(
-    mark: str, title: Message, events: list[EventSum], lang: str, advice: Message | None = None
+    mark: str, title: Message, events: list[EventSum], lang: str, advice: Message | Bilingual | None = None
 ) -> Iterator[str]:
     if not events:
         return

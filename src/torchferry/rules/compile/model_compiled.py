@@ -2,7 +2,7 @@
 
 On CUDA `torch.compile` generates Triton code. A plugin has its own backend, which must be named, or none; then the
 call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
-graphs.
+graphs; for the first some plugins capture graphs of their own.
 
 Why: The model runs without compilation, or raises at its first call, which may be long after the start.
 
@@ -64,7 +64,7 @@ class ModelCompiled(Rule):
             graphs = self._cuda_graphs(call) if call is not None else None
             span = context.file.span(function)
             note = row.remark or say("check that the compiled model runs and gives the same results")
-            if graphs is not None:
+            if graphs is not None and graphs not in row.extra.get("graphs", ()):
                 message = say(
                     "`{graphs}` captures CUDA graphs; on {target}: {note}",
                     graphs=graphs,
@@ -116,11 +116,22 @@ def _is_of_module(context: PythonContext, call: ast.Call) -> bool:
         return False
     if call.keywords:
         return {keyword.arg for keyword in call.keywords} <= _ARGUMENTS
-    assigned = values(context, call.func.value)
+    assigned = [_made(each) for each in values(context, call.func.value)]
     return all(
         isinstance(each, ast.Call) and (context.names.qualified(each.func) or "").startswith("torch.nn.")
         for each in assigned
     )
+
+
+_RETURNS_ITSELF = frozenset({"bfloat16", "cpu", "cuda", "eval", "float", "half", "requires_grad_", "to", "train"})
+"""Methods of a module that return the module."""
+
+
+def _made(value: ast.expr | None) -> ast.expr | None:
+    """Return what makes a module, in front of the methods that return it."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_ITSELF:
+        value = value.func.value
+    return value
 
 
 def _backend(call: ast.Call | None, function: ast.expr) -> ast.expr | None:
