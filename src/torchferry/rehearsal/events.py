@@ -308,7 +308,26 @@ def refused(text: str, error: type[BaseException], by: str) -> None:
         by: `plugin` or `torch`.
     """
     _last.words = _words(text)
+    name = _not_simulated(text)
+    if name:
+        recorder.add("not-rehearsed", name, error=error)
+        return
     recorder.add("refused", _last.words or error.__name__, "" if by == "plugin" else by, error=error)
+
+
+def watch_not_simulated(names: Callable[[], Iterable[str]]) -> None:
+    """Say which functions of the driver the plugin has called that are not simulated: what it says of those is ours."""
+    global _lacking  # noqa: PLW0603 - a process has one driver
+    _lacking = names
+
+
+def _not_simulated(text: str) -> str:
+    """Return the function that an error speaks of, of those that are not simulated; empty where there is none."""
+    lowered = text.lower()
+    return next((name for name in _lacking() if name.lower() in lowered), "")
+
+
+_lacking: Callable[[], Iterable[str]] = tuple
 
 
 def is_told_in_other_words(frame: FrameType) -> bool:

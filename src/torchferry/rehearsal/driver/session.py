@@ -94,6 +94,7 @@ def _load(name: str, stand_in: Path) -> None:
     events.recorder.is_platform(str(plugin_folder))
     operators.watch_refusals([plugin_folder])
     events.recorder.watch_device(backend.DEVICE_TYPE)
+    events.watch_not_simulated(machine.refused)
     refusals.watch_names(name, backend)
     _use_profile(operators, rehearsal)
     if session.refuses_memory_formats(rehearsal.resolved()):
@@ -388,8 +389,10 @@ def _exhausted(backend: type[Backend], machine: Machine, index: int) -> int:
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
     """What the device did in this process, for the summary."""
+    told = {key.subject for key in events.recorder.counts() if key.kind == "not-rehearsed"}
     for name, calls in machine.refused().items():
-        events.recorder.add("not-rehearsed", name, amount=calls)
+        if name not in told:
+            events.recorder.add("not-rehearsed", name, amount=calls)
     return {
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],
