@@ -70,13 +70,12 @@ def watch(target: Target, *, is_simulated: bool) -> None:
 
 _CONSTANT = (
     "current_device",
-    "device_count",
     "get_device_capability",
     "is_available",
     "is_bf16_supported",
     "is_initialized",
 )
-"""Questions to the plugin whose answers a graph holds, as it holds CUDA's (`constant_fold_functions` of dynamo)."""
+"""Questions to the plugin whose answers a graph holds (torch-npu 2.13.0 wheel, torch_npu/dynamo/trace_rule.py)."""
 
 
 def let_answer_in_graphs(namespace: ModuleType) -> None:

@@ -48,7 +48,7 @@ def watch(target: Target, folder: Path) -> None:
     torch.cuda._torchferry_watched = True  # type: ignore[attr-defined]
     _watch_initialisation()
     _watch_functions(target)
-    _watch_warnings()
+    watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
     if hasattr(torch.amp, "GradScaler"):  # from torch 2.3 on; before, there is none with a device to be named
         _watch_device_argument(torch.amp.GradScaler)
@@ -58,8 +58,11 @@ def watch(target: Target, folder: Path) -> None:
     _watch_environment(target, folder)
 
 
-def _watch_warnings() -> None:
-    """What is shown as a warning is an event too; a program that catches warnings keeps them to itself."""
+def watch_warnings() -> None:
+    """What is shown as a warning is an event too; a program that catches warnings keeps them to itself.
+
+    Called again where a plugin has put a function of its own in the place of ours.
+    """
     original = warnings.showwarning
 
     @functools.wraps(original)

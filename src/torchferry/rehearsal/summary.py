@@ -359,11 +359,11 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
     return say("nothing was seen that would fail on the card")
 
 
-def _and(first: Message, second: Message) -> Message:
+def _and(first: Message | str, second: Message | str) -> Message | str:
     return say("{first}, {second}", first=first, second=second)
 
 
-def _not_rehearsed(aggregate: Aggregate) -> Iterator[Message]:
+def _not_rehearsed(aggregate: Aggregate) -> Iterator[Message | str]:
     """Yield what was not rehearsed: compilers with their graphs, then names."""
     graphs: Counter[str] = Counter()
     for event in aggregate.of("not-compiled"):
@@ -371,12 +371,9 @@ def _not_rehearsed(aggregate: Aggregate) -> Iterator[Message]:
     for name, count in graphs.items():
         yield say_plural("{name} ({count} graph)", "{name} ({count} graphs)", name=name, count=count)
     names = list(dict.fromkeys(event.subject for event in aggregate.of("not-rehearsed")))
-    if names:
-        yield say(
-            "{names}",
-            names=", ".join(cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
-            + (", ..." if len(names) > _MOST_NAMES else ""),
-        )
+    yield from (cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        yield "..."
 
 
 def _failed_itself(aggregate: Aggregate, code: int) -> Message:

@@ -22,7 +22,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
-from torchferry.rehearsal import compilers, events, faults, observers, session, torch_versions
+from torchferry.rehearsal import compilers, cuda_leftovers, events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching, refusals
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
@@ -102,6 +102,7 @@ def _load(name: str, stand_in: Path) -> None:
     _add_references(backend, driver)
     _compose()
     compilers.put_packages(rehearsal.resolved())
+    cuda_leftovers.watch_warnings()
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))

@@ -1,8 +1,8 @@
 """A model compiled by `torch.compile`, or with a backend that captures CUDA graphs.
 
-On CUDA `torch.compile` generates Triton code. A plugin has its own backend, which must be named, or none; then the
-call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
-graphs; for the first some plugins capture graphs of their own.
+On CUDA `torch.compile` generates Triton code. A plugin does so with its vendor's Triton, or has a backend of its own,
+which must be named, or none; then the call falls back or raises when the model first runs. `mode="reduce-overhead"` and
+`backend="cudagraphs"` capture CUDA graphs; for the first some plugins capture graphs of their own.
 
 Why: The model runs without compilation, or raises at its first call, which may be long after the start.
 
