@@ -340,7 +340,7 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
         )
     if result is RehearsalOutcome.NOT_REHEARSED:
         return say(
-            "nothing was seen that would fail on the card; NOT REHEARSED: {what}",
+            "NOT REHEARSED: {what}; in the rest nothing was seen that would fail on the card",
             what=functools.reduce(_and, _not_rehearsed(aggregate)),
         )
     if result is RehearsalOutcome.FAILED_ITSELF:
