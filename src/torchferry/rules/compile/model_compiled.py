@@ -33,6 +33,9 @@ _ARGUMENTS = frozenset({"mode", "fullgraph", "dynamic", "backend", "options", "d
 _FOR_CUDA = frozenset({"inductor", "cudagraphs", "tensorrt", "torch_tensorrt"})
 """Backends that compile for CUDA, on a card."""
 
+_NVIDIAS_OWN = _FOR_CUDA - {"inductor"}
+"""Those that no plugin serves."""
+
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
 
 _AHEAD = frozenset(
@@ -84,7 +87,10 @@ class ModelCompiled(Rule):
                 yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
+                if texts & _NVIDIAS_OWN and not _is_for_cpu(context, call):
+                    yield self.finding(context, span, message, Grade.MANUAL)
+                else:
+                    yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
 
         for name, call in calls_to(context):
             if name in _AHEAD and exemption_reason(context, call) is None:
