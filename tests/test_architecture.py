@@ -70,6 +70,7 @@ WITH_TORCH = {
         f"torchferry.rehearsal.{name}"
         for name in (
             "autocast",
+            "compilers",
             "cuda_leftovers",
             "device_module",
             "distributed",

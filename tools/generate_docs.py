@@ -32,6 +32,7 @@ from torchferry.rules.registry import family_name, family_title, rules
 
 ROOT = Path(__file__).parent.parent
 EXIT_CODES = ROOT / "tools" / "exit_codes.toml"
+JUDGES = ROOT / "tools" / "judges.toml"
 sys.path.insert(0, str(ROOT))
 
 # the examples of the pages are cases of the tests
@@ -126,6 +127,8 @@ def documents() -> Iterator[tuple[Path, str]]:
         for name in registry.built_in():
             yield folder / "targets" / f"{name}.md", "\n".join(target_page(name, lang)) + "\n"
         yield folder / "commands.md", "\n".join(commands(lang)) + "\n"
+        page = folder / "rehearsing.md"
+        yield page, with_part(page.read_text(encoding="utf-8"), "judges", "\n".join(judges(lang)))
 
 
 def rule_index(lang: str) -> Iterator[str]:
@@ -350,6 +353,34 @@ def exit_codes(lang: str) -> Iterator[str]:
     yield f"\n{words['plain']}{plain}"
     yield f"\n{words['exceptions']}\n"
     yield from (f"- {exception[lang]}" for exception in table["exception"])
+
+
+def judges(lang: str) -> Iterator[str]:
+    """Yield the table of what either plugin tells of the planted programs."""
+    table = loads(JUDGES.read_text(encoding="utf-8"))
+    words, suffix = table["words"][lang], "_zh" if lang == "zh" else ""
+    yield f"{words['begin']}\n"
+    yield f"| {' | '.join(words['heads'])} |\n|---|---|---|---|"
+    for program in table["program"]:
+        cells = [program[f"does{suffix}"], "`" + program["kind"] + "`"]
+        for judge in ("simulated", "plugin"):
+            word = "not_told" if not program[judge] else "told" if program[judge] == program["kind"] else "told_as"
+            cells.append(words[word].format(kind=program[judge], reason=program.get(f"reason{suffix}", "")))
+        yield f"| {' | '.join(cells)} |"
+
+
+def with_part(page: str, name: str, part: str) -> str:
+    """Return a page with another text between the two comments that hold a part of it.
+
+    Raises:
+        ValueError: the page has no such part.
+    """
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"there is no part `{name}`")
+    return f"{before}{begin}{part}\n{end}{after}"
 
 
 @contextmanager

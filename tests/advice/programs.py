@@ -143,7 +143,8 @@ WORSE: dict[str, tuple[str, str, str, str, str, str]] = {
     ),
     "lazy device": ("cnn", "unused", "", "ptex", "optimizer-step", "torch_gcu.optimizer_step(optimizer)"),
     "compile": (
-        "gpt", ', backend="eager"', "", "npu", "compile-backend", 'torch.compile(self.model, backend="npu")'
+        "gpt", ', backend="eager"', "", "sdaa", "compile-backend",
+        'torch.compile(self.model, backend="teco_inductor")',
     ),
     "plain attention": (
         "gpt", "F.scaled_dot_product_attention(q, k, v, is_causal=True)", "(q @ k.transpose(-2, -1)).softmax(-1) @ v",

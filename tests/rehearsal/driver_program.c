@@ -109,7 +109,7 @@ static void streams(void) {
   uint32_t done = 9;
   float elapsed = -1;
   int number = 0;
-  int status = aclrtCreateStream(&stream) | aclrtCreateEventExWithFlag(&start, 0) | aclrtCreateEventExWithFlag(&end, 0);
+  int status = aclrtCreateStream(&stream) | aclrtCreateEventExWithFlag(&start, 8) | aclrtCreateEventExWithFlag(&end, 8);
   const int too_early = aclrtEventElapsedTime(&elapsed, start, end);
   status |= aclrtRecordEvent(start, stream) | aclrtLaunchHostFunc(stream, count_up, &number);
   usleep(20000);

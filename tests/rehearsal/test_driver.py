@@ -258,13 +258,18 @@ def test_events_have_times(folder: Path) -> None:
         for name in ("aclrtRecordEvent", "aclrtEventElapsedTime"):
             getattr(acl, name).argtypes = None
         a, b, elapsed = p(), p(), ctypes.c_float(-1)
-        acl.aclrtCreateEventExWithFlag(ctypes.byref(a), 0), acl.aclrtCreateEventExWithFlag(ctypes.byref(b), 0)
+        acl.aclrtCreateEventExWithFlag(ctypes.byref(a), 8), acl.aclrtCreateEventExWithFlag(ctypes.byref(b), 8)
         print(acl.aclrtEventElapsedTime(ctypes.byref(elapsed), a, b))
         acl.aclrtRecordEvent(a, None); time.sleep(0.02); acl.aclrtRecordEvent(b, None)
         print(acl.aclrtEventElapsedTime(ctypes.byref(elapsed), a, b), elapsed.value >= 20)
+        for flags in (1, 0x40):  # without a time, and of several processes
+            c = p()
+            acl.aclrtCreateEventExWithFlag(ctypes.byref(c), flags)
+            acl.aclrtRecordEvent(c, None)
+            print(acl.aclrtEventElapsedTime(ctypes.byref(elapsed), a, c))
         """,
     ).split()
-    assert out == [str(BAD_ARGUMENT), "0", "True"]
+    assert out == [str(BAD_ARGUMENT), "0", "True", "107006", "207000"]
 
 
 def test_every_refused_entry_point_says_its_name(driver: SimulatedDriver, folder: Path) -> None:

@@ -19,6 +19,7 @@ from tests.rehearsal.test_shipped_plugin import wheel, why_not
 
 pytestmark = pytest.mark.rehearsal
 
+ROOT = Path(__file__).parents[2]
 JUDGES = ("simulated", pytest.param("plugin", marks=pytest.mark.skipif(bool(why_not()), reason=why_not())))
 
 
@@ -213,3 +214,25 @@ def test_what_is_right_is_no_refusal(judge: str, tmp_path: Path) -> None:
     assert code == 0, told
     events = [(event["subject"], event["caught"]) for event in summary["events"] if event["caught"] or event["fails"]]
     assert events == [("torch.npu.nvtx", "handled")], told
+
+
+SHOWN = """\
+import torch
+import torch.distributed as dist
+import torch_npu
+
+dist.init_process_group("hccl")
+norm = torch.ones(4, device="npu").double()
+dist.all_reduce(norm)
+"""
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_the_readme_shows_what_the_plugin_says(tmp_path: Path) -> None:
+    (tmp_path / "reduce.py").write_text(SHOWN, encoding="utf-8")
+    _, told, _ = rehearse("plugin", "import torch.distributed.run as r\nr.main(['--nproc_per_node=1', 'reduce.py'])",
+                          tmp_path)  # fmt: skip
+    said = [line for line in told.splitlines() if line.startswith(("torchferry: WOULD", "  x ", "      reduce.py"))]
+    assert len(said) == 3, told
+    for page in ("README.md", "README.zh-CN.md"):
+        assert "\n".join((said[0], "  the command ended with exit code 1", *said[1:])) in (ROOT / page).read_text()

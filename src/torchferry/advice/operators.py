@@ -325,7 +325,7 @@ def compile_backend(asked: AdviceQuestion) -> Iterator[Advice]:
     for call in calls:
         backend = call.keywords.get("backend")
         named = _DEFAULT_BACKEND if backend is None else string_value(backend)
-        if named in (_DEFAULT_BACKEND, "cudagraphs") and named != fact.use:
+        if fact.use != _DEFAULT_BACKEND and named in (_DEFAULT_BACKEND, "cudagraphs"):
             unnamed.append(call)
     figure = None
     if asked.timed is not None and asked.timed.summary.on_device:

@@ -48,7 +48,7 @@ def watch(target: Target, folder: Path) -> None:
     torch.cuda._torchferry_watched = True  # type: ignore[attr-defined]
     _watch_initialisation()
     _watch_functions(target)
-    _watch_warnings()
+    watch_warnings()
     _watch_device_argument(torch.amp.autocast_mode.autocast)
     if hasattr(torch.amp, "GradScaler"):  # from torch 2.3 on; before, there is none with a device to be named
         _watch_device_argument(torch.amp.GradScaler)
@@ -58,8 +58,11 @@ def watch(target: Target, folder: Path) -> None:
     _watch_environment(target, folder)
 
 
-def _watch_warnings() -> None:
-    """What is shown as a warning is an event too; a program that catches warnings keeps them to itself."""
+def watch_warnings() -> None:
+    """What is shown as a warning is an event too; a program that catches warnings keeps them to itself.
+
+    Called again where a plugin has put a function of its own in the place of ours.
+    """
     original = warnings.showwarning
 
     @functools.wraps(original)
@@ -77,10 +80,32 @@ def _watch_initialisation() -> None:
 
     @functools.wraps(original)
     def lazy_init() -> None:
-        events.recorder.add("cuda-remnant", "cuda", "a device `cuda` was asked for")
+        if not _asks_inductor():
+            events.recorder.add("cuda-remnant", "cuda", "a device `cuda` was asked for")
         original()
 
     torch.cuda._lazy_init = lazy_init
+
+
+_CACHE_KEY = ("get_system", f"torch{os.sep}_inductor{os.sep}")
+"""The function in which inductor asks for CUDA's device to name its cache, and goes on without; and where it stands."""
+
+
+def _asks_inductor() -> bool:
+    """Whether inductor asks for its own sake, whatever the program compiles and for which device."""
+    name, folder = _CACHE_KEY
+    frame = sys._getframe(2)
+    for _ in range(_NEAR):
+        if frame.f_code.co_name == name and folder in frame.f_code.co_filename:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
+
+
+_NEAR = 4
+"""Frames between that function and `torch.cuda._lazy_init`, ours among them."""
 
 
 def _watch_functions(target: Target) -> None:

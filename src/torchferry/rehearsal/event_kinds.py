@@ -54,6 +54,9 @@ KINDS = (
     "autoload",
     "identity",
     "rank",
+    "not-compiled",
+    "graph-break",
+    "recompilation",
     "warning",
 )
 """All kinds."""

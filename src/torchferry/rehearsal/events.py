@@ -88,6 +88,7 @@ class EventRecorder:
         amount: int = 1,
         place: UserLine | None = None,
         error: type[BaseException] | None = None,
+        above: FrameType | None = None,
     ) -> None:
         """Count an event for `place`, or for the user's line that is being executed in this thread.
 
@@ -98,8 +99,9 @@ class EventRecorder:
             amount: How much, as `Count` has it.
             place: The line; None for the one that is being executed.
             error: The class of the exception that is raised next; None for that of the kind, if it has one.
+            above: The frame from which on its handlers are looked for; None for the caller's.
         """
-        frame = sys._getframe(1)
+        frame = above or sys._getframe(1)
         raised = error or _raised_as(kind, detail)
         handler = UNCAUGHT if raised is None or place is not None else self._handler(frame, raised)
         if handler.caught is Caught.INSIDE:
@@ -186,6 +188,8 @@ class EventRecorder:
                 return
         passed = [*_passed(error)]
         place = self._innermost(passed)
+        if any(each.__module__ == "torch._dynamo.exc" for each in type(error).__mro__):
+            return  # dynamo says what it cannot trace: that is so on any device, and its words quote the program's
         lacking = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
         if getattr(type(lacking), "is_of_plugin", False):
             self.add("missing-api", f"{getattr(lacking, '__name__', '')}.{error.name}", place=place)  # type: ignore
@@ -304,7 +308,26 @@ def refused(text: str, error: type[BaseException], by: str) -> None:
         by: `plugin` or `torch`.
     """
     _last.words = _words(text)
+    name = _not_simulated(text)
+    if name:
+        recorder.add("not-rehearsed", name, error=error)
+        return
     recorder.add("refused", _last.words or error.__name__, "" if by == "plugin" else by, error=error)
+
+
+def watch_not_simulated(names: Callable[[], Iterable[str]]) -> None:
+    """Say which functions of the driver the plugin has called that are not simulated: what it says of those is ours."""
+    global _lacking  # noqa: PLW0603 - a process has one driver
+    _lacking = names
+
+
+def _not_simulated(text: str) -> str:
+    """Return the function that an error speaks of, of those that are not simulated; empty where there is none."""
+    lowered = text.lower()
+    return next((name for name in _lacking() if name.lower() in lowered), "")
+
+
+_lacking: Callable[[], Iterable[str]] = tuple
 
 
 def is_told_in_other_words(frame: FrameType) -> bool:

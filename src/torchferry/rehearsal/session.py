@@ -24,6 +24,7 @@ from torchferry.core.messages import say
 from torchferry.rehearsal import (
     autocast,
     build,
+    compilers,
     cuda_leftovers,
     distributed,
     events,
@@ -87,6 +88,7 @@ def observe() -> Rehearsal:
     _name_software(rehearsal.resolved().backend, folder)
     events.recorder.write_into(folder)
     cuda_leftovers.watch(rehearsal.resolved(), folder)
+    compilers.watch(rehearsal.resolved(), is_simulated=rehearsal.shipped is None)
     return rehearsal
 
 
@@ -140,6 +142,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     namespace = plugin_namespace.build(target, native, profile)
+    compilers.let_answer_in_graphs(namespace)
     if not hasattr(torch, "get_autocast_dtype"):
         namespace.__dict__.update(torch_versions.autocast_functions(native))
     if named_by_us:
@@ -153,6 +156,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     sharing.register(target, native, namespace)
     if not profile.keeps_parameter_identity:
         observers.watch_parameters()
+    compilers.put_packages(target)
     faults.install(list(rehearsal.faults), native)
     session = Session(rehearsal, backend, native, namespace, operator_modes)
     events.recorder.at_end(lambda: _device_report(session))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -80,6 +82,8 @@ _COSTS: dict[str, Message] = {
     "cuda-setting": say("CUDA settings of the program that the card does not read"),
     "autoload": say("the program never imports the plugin, and whether torch loads it automatically is not known"),
     "fallback": say("operators that run on the CPU instead"),
+    "graph-break": say("graph breaks of torch.compile: what follows each is compiled on the card as another graph"),
+    "recompilation": say("functions that torch.compile compiled again: each time costs a compilation on the card"),
     "synchronisation": say("places where the host waits for the device"),
     "to-device": say("copies to the device"),
     "to-host": say("copies to the host, which waits for them unless they are non_blocking"),
@@ -87,6 +91,7 @@ _COSTS: dict[str, Message] = {
     "noted-dtype": say("dtypes that differ from CUDA's"),
 }
 _OTHER: dict[str, Message] = {
+    "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
     "fault": say("injected faults"),
@@ -171,7 +176,8 @@ def lines(
     for kind, title in _COSTS.items():
         yield from _block("!", title, aggregate.of(kind), lang)
     for kind, title in _OTHER.items():
-        yield from _block("-", title, aggregate.of(kind), lang)
+        remark = rehearsal.resolved().api("torch.compile").remark if kind == "not-compiled" else None
+        yield from _block("-", title, aggregate.of(kind), lang, remark)
     asked = sorted(rehearsal.profile.fallback_operators)
     if asked:
         called = ", ".join(f'"aten::{name}"' for name in asked)
@@ -273,7 +279,13 @@ def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> 
         return RehearsalOutcome.GOES_ON
     if not aggregate.used:
         return RehearsalOutcome.NOTHING_RAN
-    return RehearsalOutcome.ON_CPU if aggregate.mostly_on_host else RehearsalOutcome.NOTHING_SEEN
+    if aggregate.mostly_on_host:
+        return RehearsalOutcome.ON_CPU
+    return RehearsalOutcome.NOT_REHEARSED if aggregate.of(*_NOT_REHEARSED) else RehearsalOutcome.NOTHING_SEEN
+
+
+_NOT_REHEARSED = ("not-rehearsed", "not-compiled")
+"""Kinds of what is there on the card and was not rehearsed: of that a rehearsal has seen nothing."""
 
 
 def _may_have_ended(aggregate: Aggregate) -> bool:
@@ -321,10 +333,15 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
             count=len(failures),
             places=len({(event.file, event.line) for event in failures}),
         )
-    if result is RehearsalOutcome.NOT_REHEARSED:
+    if result is RehearsalOutcome.NOT_REHEARSED and code:
         return say(
             "NOT REHEARSED: the command ended at {name}, which exists on the card and is not rehearsed",
             name=_unrehearsed(aggregate),
+        )
+    if result is RehearsalOutcome.NOT_REHEARSED:
+        return say(
+            "NOT REHEARSED: {what}; in the rest nothing was seen that would fail on the card",
+            what=functools.reduce(_and, _not_rehearsed(aggregate)),
         )
     if result is RehearsalOutcome.FAILED_ITSELF:
         return _failed_itself(aggregate, code)
@@ -339,14 +356,24 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
         return say("NOTHING RAN ON THE DEVICE: every tensor stayed on the CPU")
     if result is RehearsalOutcome.ON_CPU:
         return say("THE LARGER PART RAN ON THE CPU: what is marked x was left there")
-    unrehearsed = len(aggregate.of("not-rehearsed"))
-    if unrehearsed:
-        return say_plural(
-            "nothing was seen that would fail on the card; {count} name was not rehearsed",
-            "nothing was seen that would fail on the card; {count} names were not rehearsed",
-            count=unrehearsed,
-        )
     return say("nothing was seen that would fail on the card")
+
+
+def _and(first: Message | str, second: Message | str) -> Message | str:
+    return say("{first}, {second}", first=first, second=second)
+
+
+def _not_rehearsed(aggregate: Aggregate) -> Iterator[Message | str]:
+    """Yield what was not rehearsed: compilers with their graphs, then names."""
+    graphs: Counter[str] = Counter()
+    for event in aggregate.of("not-compiled"):
+        graphs[event.subject] += event.times
+    for name, count in graphs.items():
+        yield say_plural("{name} ({count} graph)", "{name} ({count} graphs)", name=name, count=count)
+    names = list(dict.fromkeys(event.subject for event in aggregate.of("not-rehearsed")))
+    yield from (cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        yield "..."
 
 
 def _failed_itself(aggregate: Aggregate, code: int) -> Message:
@@ -411,7 +438,7 @@ def document(
 
 
 def _block(
-    mark: str, title: Message, events: list[EventSum], lang: str, advice: Message | None = None
+    mark: str, title: Message, events: list[EventSum], lang: str, advice: Message | Bilingual | None = None
 ) -> Iterator[str]:
     if not events:
         return

@@ -22,7 +22,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
-from torchferry.rehearsal import events, faults, observers, session, torch_versions
+from torchferry.rehearsal import compilers, cuda_leftovers, events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching, refusals
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
@@ -94,12 +94,15 @@ def _load(name: str, stand_in: Path) -> None:
     events.recorder.is_platform(str(plugin_folder))
     operators.watch_refusals([plugin_folder])
     events.recorder.watch_device(backend.DEVICE_TYPE)
+    events.watch_not_simulated(machine.refused)
     refusals.watch_names(name, backend)
     _use_profile(operators, rehearsal)
     if session.refuses_memory_formats(rehearsal.resolved()):
         operators.refuse_memory_formats()
     _add_references(backend, driver)
     _compose()
+    compilers.put_packages(rehearsal.resolved())
+    cuda_leftovers.watch_warnings()
     observers.watch_output()
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
@@ -387,8 +390,10 @@ def _exhausted(backend: type[Backend], machine: Machine, index: int) -> int:
 
 def _report(backend: type[Backend], rehearsal: Rehearsal, machine: Machine, operators: TakenOver) -> dict[str, object]:
     """What the device did in this process, for the summary."""
+    told = {key.subject for key in events.recorder.counts() if key.kind == "not-rehearsed"}
     for name, calls in machine.refused().items():
-        events.recorder.add("not-rehearsed", name, amount=calls)
+        if name not in told:
+            events.recorder.add("not-rehearsed", name, amount=calls)
     return {
         "device": backend.DEVICE_TYPE,
         "memory": [{"peak_allocated": _peak(backend, machine, index)} for index in range(rehearsal.profile.devices)],

@@ -1,8 +1,8 @@
 """A model compiled by `torch.compile`, or with a backend that captures CUDA graphs.
 
-On CUDA `torch.compile` generates Triton code. A plugin has its own backend, which must be named, or none; then the
-call falls back or raises when the model first runs. `mode="reduce-overhead"` and `backend="cudagraphs"` capture CUDA
-graphs.
+On CUDA `torch.compile` generates Triton code. A plugin does so with its vendor's Triton, or has a backend of its own,
+which must be named, or none; then the call falls back or raises when the model first runs. `mode="reduce-overhead"` and
+`backend="cudagraphs"` capture CUDA graphs; for the first some plugins capture graphs of their own.
 
 Why: The model runs without compilation, or raises at its first call, which may be long after the start.
 
@@ -32,6 +32,9 @@ _ARGUMENTS = frozenset({"mode", "fullgraph", "dynamic", "backend", "options", "d
 
 _FOR_CUDA = frozenset({"inductor", "cudagraphs", "tensorrt", "torch_tensorrt"})
 """Backends that compile for CUDA, on a card."""
+
+_NVIDIAS_OWN = _FOR_CUDA - {"inductor"}
+"""Those that no plugin serves."""
 
 _CUDA_GRAPHS = frozenset({"cudagraphs", "reduce-overhead", "max-autotune"})
 
@@ -64,7 +67,7 @@ class ModelCompiled(Rule):
             graphs = self._cuda_graphs(call) if call is not None else None
             span = context.file.span(function)
             note = row.remark or say("check that the compiled model runs and gives the same results")
-            if graphs is not None:
+            if graphs is not None and graphs not in row.extra.get("graphs", ()):
                 message = say(
                     "`{graphs}` captures CUDA graphs; on {target}: {note}",
                     graphs=graphs,
@@ -84,7 +87,10 @@ class ModelCompiled(Rule):
                 yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
             elif row.note:
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
-                yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
+                if texts & _NVIDIAS_OWN and not _is_for_cpu(context, call):
+                    yield self.finding(context, span, message, Grade.MANUAL)
+                else:
+                    yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
 
         for name, call in calls_to(context):
             if name in _AHEAD and exemption_reason(context, call) is None:
@@ -116,11 +122,22 @@ def _is_of_module(context: PythonContext, call: ast.Call) -> bool:
         return False
     if call.keywords:
         return {keyword.arg for keyword in call.keywords} <= _ARGUMENTS
-    assigned = values(context, call.func.value)
+    assigned = [_made(each) for each in values(context, call.func.value)]
     return all(
         isinstance(each, ast.Call) and (context.names.qualified(each.func) or "").startswith("torch.nn.")
         for each in assigned
     )
+
+
+_RETURNS_ITSELF = frozenset({"bfloat16", "cpu", "cuda", "eval", "float", "half", "requires_grad_", "to", "train"})
+"""Methods of a module that return the module."""
+
+
+def _made(value: ast.expr | None) -> ast.expr | None:
+    """Return what makes a module, in front of the methods that return it."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _RETURNS_ITSELF:
+        value = value.func.value
+    return value
 
 
 def _backend(call: ast.Call | None, function: ast.expr) -> ast.expr | None:

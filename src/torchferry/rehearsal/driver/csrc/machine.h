@@ -102,6 +102,8 @@ ferry_status ferry_make_stream(ferry_stream** stream);
 ferry_status ferry_end_stream(ferry_stream* stream);
 int32_t ferry_stream_number(const ferry_stream* stream);  // 0 is the default stream
 ferry_status ferry_make_event(ferry_event** event);
+void ferry_set_event_flags(ferry_event* event, uint32_t flags);  // the vendor's own, kept with the event
+uint32_t ferry_event_flags(const ferry_event* event);
 ferry_status ferry_end_event(ferry_event* event);
 ferry_status ferry_record(ferry_event* event, const ferry_stream* stream);
 ferry_status ferry_wait(const ferry_stream* stream, const ferry_event* event);

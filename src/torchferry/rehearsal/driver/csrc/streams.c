@@ -11,6 +11,7 @@ struct ferry_stream {
 struct ferry_event {
   _Atomic double seconds;  // 0: never recorded
   atomic_uint mark;        // in a graph
+  uint32_t flags;          // the vendor's own, as it made the event
 };
 
 ferry_status ferry_make_stream(ferry_stream** stream) {
@@ -45,6 +46,10 @@ ferry_status ferry_make_event(ferry_event** event) {
   *event = calloc(1, sizeof **event);
   return *event == NULL ? FERRY_OUT_OF_MEMORY : FERRY_OK;
 }
+
+void ferry_set_event_flags(ferry_event* event, uint32_t flags) { event->flags = flags; }
+
+uint32_t ferry_event_flags(const ferry_event* event) { return event == NULL ? 0 : event->flags; }
 
 ferry_status ferry_end_event(ferry_event* event) {
   free(event);

@@ -402,7 +402,7 @@ FERRY_EXPORT int aclrtIpcMemSetImportPid(const char* key, int32_t* processes, si
 // aclrtIpcEventHandle: 64 bytes. Work is done when it is asked for, so that an event that was sent has happened.
 FERRY_EXPORT int aclrtIpcGetEventHandle(ferry_event* event, char* handle) {
   memset(handle, 0, 64);
-  return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
+  return (ferry_event_flags(event) & ACL_EVENT_IPC) != 0 ? ACL_SUCCESS : ACL_ERROR_RT_PARAM_INVALID;
 }
 
 typedef struct {
@@ -486,8 +486,11 @@ FERRY_EXPORT int aclrtLaunchCallback(void (*function)(void*), void* argument, in
 }
 
 FERRY_EXPORT int aclrtCreateEventWithFlag(ferry_event** event, uint32_t flags) {
-  (void)flags;
-  return acl_status(ferry_make_event(event));
+  const ferry_status status = ferry_make_event(event);
+  if (status == FERRY_OK) {
+    ferry_set_event_flags(*event, flags);
+  }
+  return acl_status(status);
 }
 
 FERRY_EXPORT int aclrtCreateEventExWithFlag(ferry_event** event, uint32_t flags) {
@@ -522,10 +525,25 @@ FERRY_EXPORT int aclrtQueryEventWaitStatus(ferry_event* event, int* status) {
 
 FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) { return ask_event(event); }
 
+// Events have a time only where they were made with the flag for it, and those of several processes never have one.
+static int timed(const ferry_event* event) {
+  const uint32_t flags = ferry_event_flags(event);
+  if ((flags & ACL_EVENT_IPC) != 0) {
+    return ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+  }
+  return (flags & ACL_EVENT_TIME_LINE) != 0 ? ACL_SUCCESS : ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID;
+}
+
 FERRY_EXPORT int aclrtEventElapsedTime(float* milliseconds, ferry_event* start, ferry_event* end) {
   int asked = ask_event(start);
   if (asked == ACL_SUCCESS) {
     asked = ask_event(end);
+  }
+  if (asked == ACL_SUCCESS) {
+    asked = timed(start);
+  }
+  if (asked == ACL_SUCCESS) {
+    asked = timed(end);
   }
   if (asked != ACL_SUCCESS) {
     return asked;
