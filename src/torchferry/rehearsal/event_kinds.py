@@ -55,6 +55,8 @@ KINDS = (
     "identity",
     "rank",
     "warning",
+    "race",
+    "unwatched-read",
 )
 """All kinds."""
 
@@ -74,6 +76,7 @@ FAILS_ON_CARD = frozenset(
         "identity",
         "rank",
         "backend",
+        "race",
     }
 )
 """What makes a run on the card fail or go wrong; `--strict` looks for these."""

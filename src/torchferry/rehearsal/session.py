@@ -38,6 +38,7 @@ from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
+from torchferry.rehearsal.races import watching
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,8 @@ def _start(rehearsal: Rehearsal) -> Session:
     if not profile.keeps_parameter_identity:
         observers.watch_parameters()
     faults.install(list(rehearsal.faults), native)
+    if rehearsal.races:
+        native.watch_order(watching.watch(backend.DEVICE_TYPE, native.device_type()).order)
     session = Session(rehearsal, backend, native, namespace, operator_modes)
     events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()

@@ -69,6 +69,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("use of the device after a fork"),
         say("start workers with `spawn`, or use the device only after the fork"),
     ),
+    "race": (
+        say("races: work that does not wait for what it needs (line, and the line that it should wait for)"),
+        say("wait first: `wait_stream`, an event, or `synchronize`; keep memory with `record_stream`"),
+    ),
     "sharing": (
         say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
@@ -89,6 +93,7 @@ _COSTS: dict[str, Message] = {
 _OTHER: dict[str, Message] = {
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
+    "unwatched-read": say("arrays of NumPy on memory that a copy was still filling: when they were read is not seen"),
     "fault": say("injected faults"),
     # translators: heading of a summary: warnings of Python
     "warning": say("warnings"),
@@ -438,7 +443,10 @@ def _describe(event: EventSum, lang: str) -> str:
         handler = ", " + say("caught at {place}", place=f"{_short(event.handler_file)}:{event.handler_line}").render(
             lang
         )
-    return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}"
+    earlier = ""
+    if event.earlier_file:
+        earlier = ", " + say("behind {place}", place=f"{_short(event.earlier_file)}:{event.earlier_line}").render(lang)
+    return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}{earlier}"
 
 
 def _short(file: str) -> str:

@@ -39,6 +39,7 @@ class Machine:
             ("ferry_memory_exhausted", number, [ctypes.c_int]),
             ("ferry_fail_allocation", None, [number]),
             ("ferry_refused", text, []),
+            ("ferry_watch_order", None, [ctypes.c_void_p]),
         ):
             function = getattr(self._core, name)
             function.restype, function.argtypes = result, arguments
@@ -68,6 +69,10 @@ class Machine:
     def fail_allocation(self, number: int) -> None:
         """Let the allocation with this number, counted from 1 and from now, run out of memory."""
         self._core.ferry_fail_allocation(number)
+
+    def watch_order(self, watcher: int) -> None:
+        """Tell a C function, by its address, what orders the work of streams; see `csrc/machine.h`."""
+        self._core.ferry_watch_order(watcher)
 
     def refused(self) -> dict[str, int]:
         """How often each entry point that is not simulated was called."""

@@ -30,6 +30,10 @@ from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
 from torchferry.rehearsal.driver.references import below_autocast
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
+from torchferry.rehearsal.races import watching
+
+_PRIVATE_USE = 20
+"""The number of a plugin's device in `c10::DeviceType` (c10/core/DeviceType.h)."""
 
 _REFERENCES = "_fused.py"
 """Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
@@ -104,6 +108,8 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
     _note_exhaustion(backend, rehearsal, machine, operators)
+    if rehearsal.races:
+        _watch_races(backend, driver, machine)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
@@ -143,6 +149,17 @@ def operators() -> TakenOver | None:
     """Return the operators that were taken over in this process; None where no plugin was loaded."""
     running = current()
     return None if running is None else running.operators
+
+
+def _watch_races(backend: type[Backend], driver: SimulatedDriver, machine: Machine) -> None:
+    """Look for races, where the driver's streams can be told from each other; a line says where they cannot."""
+    stream = function_of(driver.library, driver.stream)
+    if stream is None:
+        events.recorder.add("not-rehearsed", "races", "the plugin does not tell its streams", place=NOWHERE)
+        return
+    races = watching.watch(backend.DEVICE_TYPE, _PRIVATE_USE, stream)
+    races.watch_queries(getattr(torch, backend.DEVICE_TYPE, None))
+    machine.watch_order(races.order)
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:

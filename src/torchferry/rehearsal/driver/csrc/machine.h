@@ -113,6 +113,27 @@ ferry_status ferry_ask_device(void);
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds);
 ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds);
 
+// Waits of the host's: the same, told to whoever watches the order.
+ferry_status ferry_wait_for_stream(const ferry_stream* stream);
+ferry_status ferry_wait_for_event(const ferry_event* event);
+ferry_status ferry_wait_for_device(void);
+
+// What orders streams, and what the driver's own libraries do with memory, is told to one who looks for races. The
+// numbers are those of `csrc/stream_order.h`.
+enum {
+  FERRY_RECORDED_EVENT = 1,  // event, stream
+  FERRY_STREAM_WAITS = 2,    // stream, event
+  FERRY_HOST_HAS_STREAM = 3,
+  FERRY_HOST_HAS_EVENT = 4,
+  FERRY_HOST_HAS_DEVICE = 5,  // its number
+  FERRY_EVENT_GONE = 6,
+  FERRY_LIBRARY_READS = 7,  // stream, memory, bytes
+  FERRY_LIBRARY_WRITES = 8,
+};
+typedef void (*ferry_order_watcher)(int what, const void* first, const void* second, size_t bytes);
+FERRY_EXPORT void ferry_watch_order(ferry_order_watcher watcher);
+void ferry_tell_order(int what, const void* first, const void* second, size_t bytes);
+
 // --- graphs (graphs.c): work that is recorded, and done when the graph is run ---
 
 typedef struct ferry_graph ferry_graph;
