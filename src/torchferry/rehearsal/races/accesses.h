@@ -111,12 +111,19 @@ class Accesses {
     location.number = ++number_;
   }
 
+  bool is_abroad(c10::StorageImpl* storage) const { return abroad_.count(storage) != 0; }
+
   bool knows(c10::StorageImpl* storage) {
     const auto found = locations_.find(storage);
     return found != locations_.end() && is_same(found->second, storage);
   }
 
-  void keep_for(c10::StorageImpl* storage, StreamIndex stream) { at(storage).kept_for.push_back(stream); }
+  void keep_for(c10::StorageImpl* storage, StreamIndex stream) {
+    auto& kept = at(storage).kept_for;
+    if (std::find(kept.begin(), kept.end(), stream) == kept.end()) {
+      kept.push_back(stream);
+    }
+  }
 
   void forget(c10::StorageImpl* storage) {
     locations_.erase(storage);

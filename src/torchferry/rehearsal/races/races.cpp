@@ -10,7 +10,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/SmallVector.h>
 #include <dlfcn.h>
-#include <pthread.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <atomic>
 #include <memory>
@@ -187,6 +187,9 @@ bool has_mask(const c10::IValue& indices) {
 void use_all(const Uses& uses, const char* name, bool host_waits) {
   auto& w = watcher();
   const Place place = w.find_place();
+  // PyTorch's engine keeps what a node of the backward pass is given for the node's stream. It asks the plugin, which a
+  // driver does not see.
+  const bool engine_keeps = w.driver_stream != nullptr && torch::autograd::get_current_node() != nullptr;
   c10::SmallVector<std::pair<int, c10::Stream>, 2> streams;
   for (const auto& each : uses) {
     if (each.device >= 0 && std::none_of(streams.begin(), streams.end(),
@@ -214,6 +217,9 @@ void use_all(const Uses& uses, const char* name, bool host_waits) {
         w.accesses.use_on_host(each.use, access, reports);
       } else {
         w.accesses.use(each.use, access, reports);
+        if (engine_keeps && w.accesses.is_abroad(each.use.storage)) {
+          w.accesses.keep_for(each.use.storage, stream);
+        }
       }
     }
     if (host_waits) {
