@@ -22,14 +22,16 @@ pytestmark = pytest.mark.rehearsal
 JUDGES = ("simulated", pytest.param("plugin", marks=pytest.mark.skipif(bool(why_not()), reason=why_not())))
 
 
-def rehearse(judge: str, text: str, folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
+def rehearse(
+    judge: str, text: str, folder: Path, *options: str, launcher: tuple[str, ...] = ()
+) -> tuple[int, str, dict[str, Any]]:
     """Rehearse a program: its exit code, what was told, and the summary."""
     (folder / "program.py").write_text(textwrap.dedent(text), encoding="utf-8")
     plugin = str(wheel()) if judge == "plugin" else judge
     done = subprocess.run(
         [
             *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", plugin),
-            *("--summary-file", "summary.json", *options, "--", sys.executable, "program.py"),
+            *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
         ],
         capture_output=True,
         text=True,

@@ -70,14 +70,24 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("start workers with `spawn`, or use the device only after the fork"),
     ),
     "race": (
-        say("races: work that does not wait for what it needs (line, and the line that it should wait for)"),
-        say("wait first: `wait_stream`, an event, or `synchronize`; keep memory with `record_stream`"),
+        say("races: what happens at one line does not wait for another"),
+        say("wait first: `wait_stream`, an event, or `synchronize`; `record_stream` keeps memory for another stream"),
     ),
     "sharing": (
         say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
+_RACES: dict[str, Message] = {
+    "host reads too early": say("the host reads what a copy may still be writing"),
+    "host overwrites too early": say("the host overwrites what a copy may still be using"),
+    "stream reads too early": say("a stream reads what another may still be writing"),
+    "stream overwrites what is read": say("a stream overwrites what another may still be reading"),
+    "stream overwrites what is written": say("a stream overwrites what another may still be writing"),
+    "memory freed too early": say("a stream gets memory that another may still be using"),
+}
+"""The subjects of races, as people read them."""
+
 _COSTS: dict[str, Message] = {
     "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
     "cuda-branch": say("checks for a CUDA device that returned False, so another branch runs"),
@@ -445,8 +455,9 @@ def _describe(event: EventSum, lang: str) -> str:
         )
     earlier = ""
     if event.earlier_file:
-        earlier = ", " + say("behind {place}", place=f"{_short(event.earlier_file)}:{event.earlier_line}").render(lang)
-    return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}{earlier}"
+        earlier = ", " + say("should wait for {place}", place=f"{_short(event.earlier_file)}:{event.earlier_line}").render(lang)
+    subject = _RACES[event.subject].render(lang) if event.subject in _RACES else event.subject
+    return f"{place}  {subject}{detail}  x{event.times}{amount}{handler}{earlier}"
 
 
 def _short(file: str) -> str:

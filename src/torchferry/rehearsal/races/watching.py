@@ -80,10 +80,10 @@ class RaceWatch:
         earlier_operation: bytes,
         earlier_stream: bytes,
     ) -> None:
-        one = f"{operation.decode()} of {stream.decode()}"
-        other = f"{earlier_operation.decode()} of {earlier_stream.decode()}"
+        one = f"{operation.decode()} on {stream.decode()}"
+        other = f"{earlier_operation.decode()} on {earlier_stream.decode()}"
         events.recorder.add(
-            KIND, RACES[race], f"{one}, behind {other}", place=self._places[now], earlier=self._places[earlier]
+            KIND, RACES[race], f"{one}; {other}", place=self._places[now], earlier=self._places[earlier]
         )
 
     def host_uses(self, tensor: torch.Tensor, name: str, *, place: int = -1, looks: bool = False) -> bool:
