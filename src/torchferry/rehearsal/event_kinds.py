@@ -57,6 +57,7 @@ KINDS = (
     "warning",
     "race",
     "unwatched-read",
+    "device-address",
 )
 """All kinds."""
 
@@ -77,6 +78,7 @@ FAILS_ON_CARD = frozenset(
         "rank",
         "backend",
         "race",
+        "device-address",
     }
 )
 """What makes a run on the card fail or go wrong; `--strict` looks for these."""

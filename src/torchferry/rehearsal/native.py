@@ -270,6 +270,10 @@ class Native:
         """Tell a C function, by its address, what orders the work of streams; see `csrc/stream_order.h`."""
         self._library.ferry_watch_order(watcher)
 
+    def keep_addresses_apart(self) -> None:
+        """Give device memory addresses at which the host has nothing; before there is any."""
+        self._library.ferry_keep_addresses_apart()
+
     def new_stream(self) -> int:
         """A number that no stream has."""
         return int(self._library.ferry_new_stream())
@@ -397,6 +401,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_new_stream": (whole, []),
         "ferry_synchronize": (None, [number]),
         "ferry_watch_order": (None, [ctypes.c_void_p]),
+        "ferry_keep_addresses_apart": (None, []),
         "ferry_is_initialised": (number, []),
         "ferry_in_bad_fork": (number, []),
         "ferry_collect_shared": (None, []),

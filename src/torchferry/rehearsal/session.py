@@ -156,7 +156,10 @@ def _start(rehearsal: Rehearsal) -> Session:
         observers.watch_parameters()
     faults.install(list(rehearsal.faults), native)
     if rehearsal.races:
-        native.watch_order(watching.watch(backend.DEVICE_TYPE, native.device_type()).order)
+        watch = watching.watch(backend.DEVICE_TYPE, native.device_type())
+        native.watch_order(watch.order)
+        native.keep_addresses_apart()
+        watch.watch_addresses()
     session = Session(rehearsal, backend, native, namespace, operator_modes)
     events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()

@@ -73,6 +73,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("races: what happens at one line does not wait for another"),
         say("wait first: `wait_stream`, an event, or `synchronize`; `record_stream` keeps memory for another stream"),
     ),
+    "device-address": (
+        say("the host uses device memory by its address"),
+        say("copy it to the host first, with `.cpu()`"),
+    ),
     "sharing": (
         say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),

@@ -200,7 +200,7 @@ inline StoragePtr received_storage(const Address& address, c10::DeviceIndex devi
   buffer->shared.store(std::make_unique<SharedBytes>(SharedBytes{range, {}}).release());
   auto storage = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), address.bytes,
-      c10::DataPtr(range->data(), buffer.release(), &delete_buffer, c10::Device(settings().type, device)), allocator(),
+      c10::DataPtr(other_address(range->data()), buffer.release(), &delete_buffer, c10::Device(settings().type, device)), allocator(),
       /*resizable=*/false);
   known.keep(address, storage);
   return storage;

@@ -28,6 +28,7 @@ enum class Race : int {
   kOverwritesRead = 4,
   kOverwritesWritten = 5,
   kReused = 6,  // memory goes to the next tensor while another stream may still use it
+  kHostUsesDevice = 7,  // device memory, by its address
 };
 
 struct Access {
@@ -140,6 +141,13 @@ class Accesses {
       }
     }
     return {nullptr, 0};
+  }
+
+  // Who wrote last where an address lies; null where that is not known.
+  const Access* last_write(const void* address) {
+    const auto* storage = find(address).first;
+    const auto found = locations_.find(storage);
+    return found == locations_.end() || found->second.writes.empty() ? nullptr : &found->second.writes.back();
   }
 
  private:

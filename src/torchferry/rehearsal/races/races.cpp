@@ -12,13 +12,19 @@
 #include <dlfcn.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../csrc/card_address.h"
 #include "../csrc/stream_order.h"
 #include "../csrc/torch_versions.h"
 #include "accesses.h"
@@ -440,6 +446,36 @@ void order(int what, const void* first, const void* second, size_t bytes) {
   }
 }
 
+// --- use of device memory on the host ---
+
+std::array<struct sigaction, 2> handlers_before;  // of SIGSEGV and SIGBUS
+
+bool is_mapped(uintptr_t address) {
+  const auto size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident = 0;
+  return mincore(reinterpret_cast<void*>(address / size * size), 1, &resident) == 0;
+}
+
+// The process ends as it would on the card: the access is done again, by then without this handler. What is told before
+// is more than a handler may do; nothing but the program's own code can be under way here, and there is nothing to lose.
+void at_fault(int signal, siginfo_t* info, void*) {
+  sigaction(SIGSEGV, &handlers_before[0], nullptr);
+  sigaction(SIGBUS, &handlers_before[1], nullptr);
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  if (signal != SIGSEGV || is_inside || address == 0 || !is_mapped(address ^ kCardAddressBit)) {
+    return;
+  }
+  auto& w = watcher();
+  const Place place = w.find_place();
+  Access earlier{kHost, 0, place, "", Region(0, 0)};
+  if (const std::unique_lock<std::mutex> guard(w.mutex, std::try_to_lock); guard.owns_lock()) {
+    if (const auto* written = w.accesses.last_write(info->si_addr); written != nullptr) {
+      earlier = *written;
+    }
+  }
+  w.tell(static_cast<int>(Race::kHostUsesDevice), place, "", "", earlier.place, earlier.name, "");
+}
+
 }  // namespace ferry::races
 
 #define FERRY_API extern "C" __attribute__((visibility("default")))
@@ -467,6 +503,15 @@ FERRY_API void ferry_watch_races(int device_type, const char* name, FindPlace fi
                             .needsInputs(true)
                             .needsOutputs(true)
                             .scopes({at::RecordScope::FUNCTION}));
+}
+
+// From now on a fault at an address of device memory is told.
+FERRY_API void ferry_watch_addresses() {
+  struct sigaction action = {};
+  action.sa_sigaction = &at_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &handlers_before[0]);
+  sigaction(SIGBUS, &action, &handlers_before[1]);
 }
 
 // The host reads or writes bytes of a storage outside of any operator, at `place`, or at the line that is being

@@ -16,13 +16,14 @@ from typing import Any
 
 import torch
 
-from torchferry.core.userlines import UserLine
+from torchferry.core.userlines import NOWHERE, UserLine
 from torchferry.rehearsal import build, events
 
 SOURCE = Path(__file__).with_name("races.cpp")
 
 KIND = "race"
 UNWATCHED = "unwatched-read"
+DEVICE_ADDRESS = "device-address"
 
 RACES = {
     1: "host reads too early",
@@ -32,6 +33,7 @@ RACES = {
     5: "stream overwrites what is written",
     6: "memory freed too early",
 }
+_HOST_USES_DEVICE = 7
 """Kinds of races, by number; `accesses.h` has the same list."""
 
 _HOST_HAS_STREAM, _HOST_HAS_EVENT, _RESIZED = 3, 4, 10
@@ -80,6 +82,12 @@ class RaceWatch:
         earlier_operation: bytes,
         earlier_stream: bytes,
     ) -> None:
+        if race == _HOST_USES_DEVICE:
+            detail = f"written by {earlier_operation.decode()}" if earlier_operation else ""
+            place = self._places[earlier] if earlier_operation else NOWHERE
+            events.recorder.add(DEVICE_ADDRESS, "an address of device memory", detail, place=self._places[now],
+                                earlier=place)  # fmt: skip
+            return
         one = f"{operation.decode()} on {stream.decode()}"
         other = f"{earlier_operation.decode()} on {earlier_stream.decode()}"
         events.recorder.add(
@@ -121,6 +129,10 @@ class RaceWatch:
                 events.recorder.add(UNWATCHED, "numpy", place=self._places[place])
 
         weakref.finalize(array, ended)
+
+    def watch_addresses(self) -> None:
+        """Tell of the host's use of device memory by its address, which ends the process as on a card."""
+        self._library.ferry_watch_addresses()
 
     def watch_queries(self, namespace: Any) -> None:
         """Take a stream or an event that says it is done for waited for, where the driver itself cannot know who asks.
@@ -165,6 +177,7 @@ def _load(path: Path) -> ctypes.CDLL:
     pointer, number = ctypes.c_void_p, ctypes.c_int
     library.ferry_watch_races.argtypes = [number, ctypes.c_char_p, _FIND_PLACE, _TELL, pointer]
     library.ferry_watch_races.restype = None
+    library.ferry_watch_addresses.argtypes, library.ferry_watch_addresses.restype = [], None
     library.ferry_order.argtypes = [number, pointer, pointer, ctypes.c_size_t]
     library.ferry_order.restype = None
     library.ferry_host_uses.argtypes = [
