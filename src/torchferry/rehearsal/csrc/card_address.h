@@ -17,4 +17,10 @@ T* other_address(T* address) {
   return address == nullptr ? nullptr : reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) ^ card_address_bit);
 }
 
+// The host's address of what may be memory of the host that a device uses, too.
+template <class T>
+T* host_address(T* address) {
+  return (reinterpret_cast<uintptr_t>(address) & card_address_bit) == 0 ? other_address(address) : address;
+}
+
 }  // namespace ferry

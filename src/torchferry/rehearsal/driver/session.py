@@ -81,6 +81,8 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
+    if rehearsal.races:
+        machine.keep_addresses_apart()
     machine.set_text("plugin", str(Path(spec.origin or "").parent))
     refusals.watch_raises(name)
     versions = rehearsal.shipped.version, str(torch.__version__)
@@ -92,6 +94,8 @@ def _load(name: str, stand_in: Path) -> None:
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
+    if rehearsal.races:
+        operators.keep_addresses_apart()
     operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
     plugin_folder = Path(spec.origin or "").parent
@@ -160,6 +164,7 @@ def _watch_races(backend: type[Backend], driver: SimulatedDriver, machine: Machi
     races = watching.watch(backend.DEVICE_TYPE, _PRIVATE_USE, stream)
     races.watch_queries(getattr(torch, backend.DEVICE_TYPE, None))
     machine.watch_order(races.order)
+    races.watch_addresses()
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:

@@ -77,6 +77,11 @@ FERRY_EXPORT void ferry_fail_allocation(int64_t number);  // counted from 1, fro
 ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes);
 ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes);
 
+// With a bit that is set in all of the host's addresses: device memory is given out by addresses without it, at which
+// the host has nothing. Before anything is allocated.
+FERRY_EXPORT void ferry_keep_addresses_apart(uintptr_t bit);
+void* ferry_host_address(const void* pointer);  // of device memory; any other address as it is
+
 // Memory of a device that another process of this machine maps: where it is, as text, and the way back.
 ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, size_t room);
 ferry_status ferry_import_memory(void** pointer, const char* key);

@@ -241,6 +241,10 @@ static void tell_use(const ferry_stream* stream, const collective* it) {
 static int collect(const ferry_stream* stream, collective wanted) {
   if (!ferry_records(stream)) {
     tell_use(stream, &wanted);
+  }
+  wanted.from = ferry_host_address(wanted.from);
+  wanted.to = ferry_host_address(wanted.to);
+  if (!ferry_records(stream)) {
     return told(do_collective(&wanted));
   }
   return ferry_record_copy(run_collective, &wanted, sizeof wanted, stream) ? HCCL_SUCCESS : HCCL_E_OOM;
@@ -302,6 +306,11 @@ static int send_and_receive(const ferry_stream* stream, ferry_group* group, cons
       ferry_tell_order(messages[i].sends ? FERRY_LIBRARY_READS : FERRY_LIBRARY_WRITES, stream, messages[i].buffer,
                        messages[i].bytes);
     }
+  }
+  for (size_t i = 0; i < count; i++) {
+    messages[i].buffer = ferry_host_address(messages[i].buffer);
+  }
+  if (!ferry_records(stream)) {
     return told(ferry_exchange(group, operation, messages, count));
   }
   exchange* kept = malloc(sizeof *kept + count * sizeof *messages);
@@ -496,7 +505,7 @@ FERRY_EXPORT int HcclReduceScatterV(const void* from, const uint64_t* counts, co
     for (uint32_t i = 1; i < ranks; i++) {
       ferry_reduce_into(parts, parts + i * bytes, count, type_of(type), reduction_of(operation));
     }
-    memcpy(to, parts, bytes);
+    memcpy(ferry_host_address(to), parts, bytes);
   }
   free(parts);
   return result;
