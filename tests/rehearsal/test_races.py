@@ -68,9 +68,7 @@ OF_TWO_RANKS = """
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_ranks_that_wait_for_each_other_do_not_race(judge: str, tmp_path: Path) -> None:
-    code, told, summary = rehearse(
-        judge, OF_TWO_RANKS, tmp_path, "--races", "--devices", "2", launcher=two_ranks()
-    )
+    code, told, summary = rehearse(judge, OF_TWO_RANKS, tmp_path, "--races", "--devices", "2", launcher=two_ranks())
     assert [event for event in summary["events"] if event["kind"] == "race"] == []
     assert (code, summary["outcome"]) == (0, "nothing seen"), told
 

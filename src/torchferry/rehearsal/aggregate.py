@@ -226,7 +226,8 @@ def _key(row: dict[str, Any]) -> tuple[_Place, _Others]:
 
 
 _EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int,
-          "caught?": str, "handler_file?": str, "handler_line?": int, "earlier_file?": str, "earlier_line?": int}  # fmt: skip
+          "caught?": str, "handler_file?": str, "handler_line?": int,
+          "earlier_file?": str, "earlier_line?": int}  # fmt: skip
 _PROCESS = {
     "events?": [_EVENT],
     "operators?": {str: int},

@@ -457,11 +457,17 @@ def _describe(event: EventSum, lang: str) -> str:
         handler = ", " + say("caught at {place}", place=f"{_short(event.handler_file)}:{event.handler_line}").render(
             lang
         )
-    earlier = ""
-    if event.earlier_file:
-        earlier = ", " + say("should wait for {place}", place=f"{_short(event.earlier_file)}:{event.earlier_line}").render(lang)
+    earlier = f", {_earlier(event).render(lang)}" if event.earlier_file else ""
     subject = _RACES[event.subject].render(lang) if event.subject in _RACES else event.subject
     return f"{place}  {subject}{detail}  x{event.times}{amount}{handler}{earlier}"
+
+
+def _earlier(event: EventSum) -> Message:
+    """Return what a race should wait for, or where it was written what the host reaches for."""
+    place = f"{_short(event.earlier_file)}:{event.earlier_line}"
+    if event.kind == "device-address":
+        return say("written at {place}", place=place)
+    return say("should wait for {place}", place=place)
 
 
 def _short(file: str) -> str:

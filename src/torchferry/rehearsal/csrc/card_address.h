@@ -1,5 +1,6 @@
 // The addresses that a program is given of device memory. They are those of the host's memory behind it, or, where
-// somebody looks for programs that use them on the host, others at which nothing lies: a card's memory is not the host's.
+// somebody looks for programs that use them on the host, others at which nothing lies: a card's memory is not the
+// host's.
 #pragma once
 
 #include <cstdint>

@@ -76,7 +76,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     tell_order(Order::kHostHasDevice, reinterpret_cast<const void*>(static_cast<intptr_t>(device)));
   }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     if (*event == nullptr) {
       *event = std::make_unique<RecordedEvent>(RecordedEvent{0, flag == c10::EventFlag::BACKEND_DEFAULT}).release();
     }

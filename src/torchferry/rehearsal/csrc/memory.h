@@ -199,7 +199,8 @@ inline StoragePtr twin_of(const c10::Storage& storage) {
   }
   return c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(implementation->nbytes()),
-      c10::DataPtr(other_address(const_cast<void*>(data.get())), c10::Device(c10::kCPU)), c10::GetCPUAllocator(), false);
+      c10::DataPtr(other_address(const_cast<void*>(data.get())), c10::Device(c10::kCPU)), c10::GetCPUAllocator(),
+      false);
 }
 
 // Whether `host` is the memory behind a device storage, not another's; borrowed bytes have no twin that lasts.

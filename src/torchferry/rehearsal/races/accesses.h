@@ -1,4 +1,5 @@
-// Who read and wrote which memory last, and whether what is done now is ordered behind it.
+// Who read and wrote which memory last, and whether what is done now is ordered
+// behind it.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -27,7 +28,7 @@ enum class Race : int {
   kReadsUnwritten = 3,  // a stream reads what another may still be writing
   kOverwritesRead = 4,
   kOverwritesWritten = 5,
-  kReused = 6,  // memory goes to the next tensor while another stream may still use it
+  kReused = 6,          // memory goes to the next tensor while another stream may still use it
   kHostUsesDevice = 7,  // device memory, by its address
 };
 
@@ -83,7 +84,8 @@ class Accesses {
     }
   }
 
-  // The host uses memory; of a device's it can only be what a copy reads or writes.
+  // The host uses memory; of a device's it can only be what a copy reads or
+  // writes.
   void use_on_host(const Use& use, const Access& access, std::vector<Report>& reports) {
     const auto found = locations_.find(use.storage);
     if (found == locations_.end() || !is_same(found->second, use.storage)) {
@@ -175,11 +177,12 @@ class Accesses {
     return made;
   }
 
-  // Forget storages that are gone, but for those whose memory must not be used again yet.
+  // Forget storages that are gone, but for those whose memory must not be used
+  // again yet.
   void sweep() {
     for (auto each = locations_.begin(); each != locations_.end();) {
-      each = each->second.storage.expired() && abroad_.count(each->first) == 0 ? locations_.erase(each)
-                                                                                : std::next(each);
+      each =
+          each->second.storage.expired() && abroad_.count(each->first) == 0 ? locations_.erase(each) : std::next(each);
     }
     sweep_at_ = std::max<size_t>(1024, 2 * locations_.size());
   }
@@ -223,8 +226,8 @@ class Accesses {
     }
   }
 
-  // Memory of a tensor that is gone goes to the next one of the stream that it was made on, whether other streams are
-  // done with it or not.
+  // Memory of a tensor that is gone goes to the next one of the stream that it
+  // was made on, whether other streams are done with it or not.
   void look_for_reuse(const Location& location, const Access& now, std::vector<Report>& reports) {
     if (location.made_on != now.stream) {
       return;
@@ -239,8 +242,8 @@ class Accesses {
       }
       for (const auto* accesses : {&other.writes, &other.reads}) {
         for (const auto& access : *accesses) {
-          const bool is_kept = std::find(other.kept_for.begin(), other.kept_for.end(), access.stream) !=
-                               other.kept_for.end();
+          const bool is_kept =
+              std::find(other.kept_for.begin(), other.kept_for.end(), access.stream) != other.kept_for.end();
           if (!is_kept && !timeline_.at(access.stream).of_library &&
               !timeline_.is_before(access.stream, access.time, now.stream)) {
             reports.push_back({Race::kReused, now, access});

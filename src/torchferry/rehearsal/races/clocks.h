@@ -1,7 +1,9 @@
-// What is known to be done before what. Each stream has a clock that says how far it is behind each of the others, as
-// far as events and waits make it so, and the host has one: vector clocks, as in C. Flanagan and S. Freund, "FastTrack:
-// Efficient and Precise Dynamic Race Detection", PLDI 2009. The threads of the host count as one, in the order in which
-// they were seen: how they wait for each other is not known here, and is not doubted.
+// What is known to be done before what. Each stream has a clock that says how
+// far it is behind each of the others, as far as events and waits make it so,
+// and the host has one: vector clocks, as in C. Flanagan and S. Freund,
+// "FastTrack: Efficient and Precise Dynamic Race Detection", PLDI 2009. The
+// threads of the host count as one, in the order in which they were seen: how
+// they wait for each other is not known here, and is not doubted.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +51,8 @@ struct Stream {
   Clock clock;
   int device = kAnyDevice;
   std::string name;         // "npu:0 stream 2"
-  bool of_library = false;  // of collectives, say, whose library keeps the memory that it works on
+  bool of_library = false;  // of collectives, say, whose library keeps the
+                            // memory that it works on
 };
 
 // The order of all streams, of one process.
@@ -67,7 +70,8 @@ class Timeline {
   Stream& at(StreamIndex stream) { return streams_[static_cast<size_t>(stream)]; }
   size_t count() const { return streams_.size(); }
 
-  // One more piece of work of a stream, which is behind all that the host has waited for.
+  // One more piece of work of a stream, which is behind all that the host has
+  // waited for.
   Time enqueue(StreamIndex stream) {
     auto& clock = at(stream).clock;
     clock.join(host_);
@@ -107,7 +111,8 @@ class Timeline {
     }
   }
 
-  // Whether what a stream did at a time is done before what another does now, or before the host goes on.
+  // Whether what a stream did at a time is done before what another does now,
+  // or before the host goes on.
   bool is_before(StreamIndex stream, Time time, StreamIndex other) {
     return stream == other || (other == kHost ? host_ : at(other).clock).of(stream) >= time;
   }

@@ -1,5 +1,6 @@
-// What is known of each operator that PyTorch's dispatcher announces (at::RecordFunction): which arguments it reads and
-// writes. Looked up once for each.
+// What is known of each operator that PyTorch's dispatcher announces
+// (at::RecordFunction): which arguments it reads and writes. Looked up once for
+// each.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,7 +19,8 @@
 namespace ferry::races {
 
 enum class Role {
-  kNothing,        // looks at shapes, makes views, or is composed of operators that are announced themselves
+  kNothing,        // looks at shapes, makes views, or is composed of operators that
+                   // are announced themselves
   kWork,           // reads and writes
   kCopies,         // copy_(to, from, non_blocking)
   kCopiesFrom,     // _copy_from(from, to, non_blocking)
@@ -38,13 +40,29 @@ struct Observed {
 
 namespace roles {
 
-inline const std::unordered_set<std::string> kOfShapes = {
-    "resize_",       "resize_as_",   "resize",          "_resize_output_", "set_",         "set_data",
-    "is_pinned",     "is_set_to",    "is_same_size",    "result_type",     "can_cast",     "expand_as",
-    "_is_zerotensor", "_to_copy",    "lift",            "lift_fresh",      "_lazy_clone",  "_unsafe_view",
-    "_has_compatible_shallow_copy_type"};
+inline const std::unordered_set<std::string> kOfShapes = {"resize_",
+                                                          "resize_as_",
+                                                          "resize",
+                                                          "_resize_output_",
+                                                          "set_",
+                                                          "set_data",
+                                                          "is_pinned",
+                                                          "is_set_to",
+                                                          "is_same_size",
+                                                          "result_type",
+                                                          "can_cast",
+                                                          "expand_as",
+                                                          "_is_zerotensor",
+                                                          "_to_copy",
+                                                          "lift",
+                                                          "lift_fresh",
+                                                          "_lazy_clone",
+                                                          "_unsafe_view",
+                                                          "_has_compatible_shallow_copy_type"};
 
-inline bool allocates(const std::string& base) { return base.rfind("empty", 0) == 0 || base.rfind("new_empty", 0) == 0; }
+inline bool allocates(const std::string& base) {
+  return base.rfind("empty", 0) == 0 || base.rfind("new_empty", 0) == 0;
+}
 
 }  // namespace roles
 
@@ -61,13 +79,13 @@ inline Observed looked_up(const c10::OperatorName& name) {
     return made;
   }
   made.name = (new std::string(name.name))->c_str();  // accesses refer to it as long as the process lives
-  made.role = base == "copy_"            ? Role::kCopies
-              : base == "_copy_from"     ? Role::kCopiesFrom
-              : base == "record_stream"  ? Role::kKeepsForStream
-              : roles::allocates(base)   ? Role::kAllocates
-                                         : Role::kWork;
-  made.host_waits = names::kSynchronises.count(name.name) != 0 ||
-                    (base == "repeat_interleave" && name.overload_name == "Tensor");
+  made.role = base == "copy_"           ? Role::kCopies
+              : base == "_copy_from"    ? Role::kCopiesFrom
+              : base == "record_stream" ? Role::kKeepsForStream
+              : roles::allocates(base)  ? Role::kAllocates
+                                        : Role::kWork;
+  made.host_waits =
+      names::kSynchronises.count(name.name) != 0 || (base == "repeat_interleave" && name.overload_name == "Tensor");
   made.indexes = names::kIndexes.count(name.name) != 0;
   made.reads_arguments = !is_like(name.name) && base.rfind("new_", 0) != 0;
   for (const auto& argument : handle->schema().arguments()) {
@@ -80,7 +98,8 @@ inline Observed looked_up(const c10::OperatorName& name) {
   return made;
 }
 
-// By the address of the operator's name, which is that of its schema: the rest would have to be copied each time.
+// By the address of the operator's name, which is that of its schema: the rest
+// would have to be copied each time.
 class Catalogue {
  public:
   static Catalogue& instance() {

@@ -1,9 +1,11 @@
-// Looks for races: between streams, and between a stream and the host. It watches every operator that PyTorch's
-// dispatcher runs, and what orders streams, and changes nothing: work is done at once, as without it. A library of its
-// own, so that nothing of it is in a process that was not asked to look. No Python headers; Python drives it through the
-// C functions at the end.
+// Looks for races: between streams, and between a stream and the host. It
+// watches every operator that PyTorch's dispatcher runs, and what orders
+// streams, and changes nothing: work is done at once, as without it. A library
+// of its own, so that nothing of it is in a process that was not asked to look.
+// No Python headers; Python drives it through the C functions at the end.
 #ifndef NDEBUG
-#define NDEBUG  // as torch is built: `RecordFunction` has one more field without it
+#define NDEBUG  // as torch is built: `RecordFunction` has one more field without
+                // it
 #endif
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -60,7 +62,7 @@ bool is_recording() {
   return flag != nullptr && flag->load(std::memory_order_relaxed) != 0;
 }
 
-thread_local bool is_inside = false;  // what this thread does now is the watcher's own
+thread_local bool is_inside = false;   // what this thread does now is the watcher's own
 thread_local bool is_copying = false;  // or a part of a copy, which was looked at as a whole
 
 class Inside {
@@ -102,7 +104,8 @@ const char* name_of(StreamIndex stream) {
   return stream == kHost ? "the host" : watcher().timeline.at(stream).name.c_str();
 }
 
-// --- reports: told without the lock, since who listens takes the interpreter's ---
+// --- reports: told without the lock, since who listens takes the interpreter's
+// ---
 
 struct Told {
   Report report;
@@ -120,9 +123,8 @@ std::vector<Told> named(const std::vector<Report>& reports) {
 
 void tell(const std::vector<Told>& told) {
   for (const auto& each : told) {
-    watcher().tell(static_cast<int>(each.report.race), each.report.now.place, each.report.now.name,
-                   each.stream.c_str(), each.report.earlier.place, each.report.earlier.name,
-                   each.earlier_stream.c_str());
+    watcher().tell(static_cast<int>(each.report.race), each.report.now.place, each.report.now.name, each.stream.c_str(),
+                   each.report.earlier.place, each.report.earlier.name, each.earlier_stream.c_str());
   }
 }
 
@@ -134,7 +136,8 @@ bool has_memory(const at::Tensor& tensor) {
 
 bool on_device(const at::Tensor& tensor) { return tensor.device().type() == watcher().type; }
 
-// Whether a copy may have used the memory of a tensor of the host's while the host went on.
+// Whether a copy may have used the memory of a tensor of the host's while the
+// host went on.
 bool is_shared_with_device(const at::Tensor& tensor) {
   auto& w = watcher();
   if (w.host_storages.load(std::memory_order_relaxed) == 0) {
@@ -189,12 +192,13 @@ bool has_mask(const c10::IValue& indices) {
   return found;
 }
 
-// Work that uses memory of several streams' devices is behind the current stream of each.
+// Work that uses memory of several streams' devices is behind the current
+// stream of each.
 void use_all(const Uses& uses, const char* name, bool host_waits) {
   auto& w = watcher();
   const Place place = w.find_place();
-  // PyTorch's engine keeps what a node of the backward pass is given for the node's stream. It asks the plugin, which a
-  // driver does not see.
+  // PyTorch's engine keeps what a node of the backward pass is given for the
+  // node's stream. It asks the plugin, which a driver does not see.
   const bool engine_keeps = w.driver_stream != nullptr && torch::autograd::get_current_node() != nullptr;
   c10::SmallVector<std::pair<int, c10::Stream>, 2> streams;
   for (const auto& each : uses) {
@@ -238,8 +242,9 @@ void use_all(const Uses& uses, const char* name, bool host_waits) {
   tell(told);
 }
 
-// Whether a copy between host and device moves the host's own memory while the host goes on: page-locked memory whose
-// elements need not be converted or put in another order first.
+// Whether a copy between host and device moves the host's own memory while the
+// host goes on: page-locked memory whose elements need not be converted or put
+// in another order first.
 bool is_asynchronous(const at::Tensor& host, const at::Tensor& device) {
   return host.scalar_type() == device.scalar_type() && host.sizes() == device.sizes() &&
          host.is_non_overlapping_and_dense() && device.is_non_overlapping_and_dense() &&
@@ -254,7 +259,8 @@ void copy(const Observed& op, const at::Tensor& to, const at::Tensor& from, bool
     return;
   }
   if (to_device == from_device) {
-    if (to_device && to.device() != from.device()) {  // the copy waits for both devices' streams, and both for it
+    if (to_device && to.device() != from.device()) {  // the copy waits for both devices'
+                                                      // streams, and both for it
       const auto one = current_stream(from.device().index()), two = current_stream(to.device().index());
       const std::lock_guard<std::mutex> guard(w.mutex);
       const auto source = known(one), target = known(two);
@@ -271,8 +277,9 @@ void copy(const Observed& op, const at::Tensor& to, const at::Tensor& from, bool
   const auto& host = to_device ? from : to;
   const auto& device = to_device ? to : from;
   const bool goes_on = non_blocking && is_asynchronous(host, device);
-  // The host's memory is used by the stream where the copy goes on, else by the host, which waits: of memory that is not
-  // page-locked it waits for what is read to be elsewhere, and for what is written to be there.
+  // The host's memory is used by the stream where the copy goes on, else by the
+  // host, which waits: of memory that is not page-locked it waits for what is
+  // read to be elsewhere, and for what is written to be there.
   if (goes_on) {
     w.host_storages.fetch_add(1, std::memory_order_relaxed);
     const Region region(host);
@@ -456,8 +463,10 @@ bool is_mapped(uintptr_t address) {
   return mincore(reinterpret_cast<void*>(address / size * size), 1, &resident) == 0;
 }
 
-// The process ends as it would on the card: the access is done again, by then without this handler. What is told before
-// is more than a handler may do; nothing but the program's own code can be under way here, and there is nothing to lose.
+// The process ends as it would on the card: the access is done again, by then
+// without this handler. What is told before is more than a handler may do;
+// nothing but the program's own code can be under way here, and there is
+// nothing to lose.
 void at_fault(int signal, siginfo_t* info, void*) {
   sigaction(SIGSEGV, &handlers_before[0], nullptr);
   sigaction(SIGBUS, &handlers_before[1], nullptr);
@@ -487,7 +496,8 @@ FERRY_API void ferry_order(int what, const void* first, const void* second, size
   order(what, first, second, bytes);
 }
 
-// Begin. `driver_stream`, where there is one, says what the driver calls one of torch's streams.
+// Begin. `driver_stream`, where there is one, says what the driver calls one of
+// torch's streams.
 FERRY_API void ferry_watch_races(int device_type, const char* name, FindPlace find_place, Tell tell,
                                  void* (*driver_stream)(const c10::Stream&)) {
   auto& w = watcher();
@@ -514,8 +524,9 @@ FERRY_API void ferry_watch_addresses() {
   sigaction(SIGBUS, &action, &handlers_before[1]);
 }
 
-// The host reads or writes bytes of a storage outside of any operator, at `place`, or at the line that is being
-// executed where that is negative. `looks`: it is only asked whether a stream may still write there.
+// The host reads or writes bytes of a storage outside of any operator, at
+// `place`, or at the line that is being executed where that is negative.
+// `looks`: it is only asked whether a stream may still write there.
 FERRY_API int ferry_host_uses(void* storage, size_t low, size_t high, int writes, int looks, const char* name,
                               Place place) {
   auto& w = watcher();

@@ -48,8 +48,8 @@ class Region {
     return gaps_ == nullptr ? low_ <= other.low_ && other.high_ <= high_ : is_same(other);
   }
 
-  // Whether they have a byte in common. Of two that are too finely divided to be compared: no, so that nothing is
-  // said that may not be so.
+  // Whether they have a byte in common. Of two that are too finely divided to
+  // be compared: no, so that nothing is said that may not be so.
   bool meets(const Region& other) const {
     if (high_ <= other.low_ || other.high_ <= low_ || empty() || other.empty()) {
       return false;

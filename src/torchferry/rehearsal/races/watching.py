@@ -83,7 +83,7 @@ class RaceWatch:
         earlier_stream: bytes,
     ) -> None:
         if race == _HOST_USES_DEVICE:
-            detail = f"written by {earlier_operation.decode()}" if earlier_operation else ""
+            detail = earlier_operation.decode()
             place = self._places[earlier] if earlier_operation else NOWHERE
             events.recorder.add(DEVICE_ADDRESS, "an address of device memory", detail, place=self._places[now],
                                 earlier=place)  # fmt: skip
@@ -106,7 +106,7 @@ class RaceWatch:
         low = tensor.storage_offset() * tensor.itemsize
         last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         high = low + (last + 1) * tensor.itemsize if tensor.numel() else low
-        return self._uses(tensor.untyped_storage(), low, high, name, place, looks)
+        return self._uses(tensor.untyped_storage(), int(low), int(high), name, place, looks)
 
     def host_reads_storage(self, storage: torch.UntypedStorage, name: str) -> None:
         """Say that the host reads all of a storage."""
@@ -143,9 +143,9 @@ class RaceWatch:
             namespace: What the plugin has in place of `torch.cuda`.
         """
         for name, what in (("Stream", _HOST_HAS_STREAM), ("Event", _HOST_HAS_EVENT)):
-            kind = getattr(namespace, name, None)
+            kind: Any = getattr(namespace, name, None)
             if hasattr(kind, "query"):
-                setattr(kind, "query", self._told(kind, f"{self._device_type}_{name.lower()}", what))
+                kind.query = self._told(kind, f"{self._device_type}_{name.lower()}", what)
 
     def _told(self, kind: Any, number: str, what: int) -> Callable[[Any], bool]:
         original: Callable[[Any], bool] = kind.query

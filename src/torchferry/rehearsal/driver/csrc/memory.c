@@ -424,8 +424,8 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
     return FERRY_BAD_ARGUMENT;
   }
   pthread_mutex_lock(&lock);
-  const bool kept =
-      import_count < sizeof imports / sizeof imports[0] && keep((block){other_address(start), bytes, device, RESERVED_BLOCK, -1});
+  const bool kept = import_count < sizeof imports / sizeof imports[0] &&
+                    keep((block){other_address(start), bytes, device, RESERVED_BLOCK, -1});
   if (kept) {
     imported_part* entry = &imports[import_count++];
     *entry = (imported_part){other_address(start), bytes, {0}};
@@ -565,8 +565,8 @@ ferry_status ferry_map(void* address, size_t bytes, size_t offset, void* handle)
   }
   pthread_mutex_lock(&lock);
   const bool room = mapping_count < sizeof mappings / sizeof mappings[0];
-  const bool mapped = room && mmap(other_address(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file,
-                                   (off_t)offset) != MAP_FAILED;
+  const bool mapped = room && mmap(other_address(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                                   memory->file, (off_t)offset) != MAP_FAILED;
   if (mapped) {
     mappings[mapping_count++] = (mapping){address, bytes};
   }
@@ -588,7 +588,8 @@ ferry_status ferry_unmap(void* address) {
     }
   }
   if (bytes != 0) {  // the addresses stay reserved
-    (void)mmap(other_address(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(other_address(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
   }
   pthread_mutex_unlock(&lock);
   if (bytes == 0) {

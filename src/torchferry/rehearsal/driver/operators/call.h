@@ -47,7 +47,8 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
   auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), device->nbytes(),
-      c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)), allocator, /*resizable=*/true));
+      c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)), allocator,
+      /*resizable=*/true));
   auto alias = at::detail::make_tensor<c10::TensorImpl>(
       c10::TensorImpl::VIEW, std::move(storage),
       c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kMathBits), source->dtype());

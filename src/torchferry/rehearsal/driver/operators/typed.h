@@ -102,7 +102,8 @@ class Aliases {
     auto* implementation = alias.unsafeGetTensorImpl();
     auto* storage = implementation->unsafe_storage().unsafeGetStorageImpl();
     const auto* device = tensor.unsafe_storage().unsafeGetStorageImpl();
-    storage->set_data_ptr_noswap(c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)));
+    storage->set_data_ptr_noswap(
+        c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)));
     storage->set_nbytes(device->nbytes());
     if (implementation->sizes() != tensor.sizes() || implementation->strides() != tensor.strides() ||
         implementation->storage_offset() != tensor.storage_offset()) {
