@@ -20,6 +20,7 @@ namespace ferry::races {
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 using Place = int64_t;
+constexpr Place kNowhere = -1;
 
 // `races/watching.py` has the same list.
 enum class Race : int {

@@ -194,9 +194,8 @@ bool has_mask(const c10::IValue& indices) {
 
 // Work that uses memory of several streams' devices is behind the current
 // stream of each.
-void use_all(const Uses& uses, const char* name, bool host_waits) {
+void use_all(const Uses& uses, const char* name, bool host_waits, Place place) {
   auto& w = watcher();
-  const Place place = w.find_place();
   // PyTorch's engine keeps what a node of the backward pass is given for the
   // node's stream. It asks the plugin, which a driver does not see.
   const bool engine_keeps = w.driver_stream != nullptr && torch::autograd::get_current_node() != nullptr;
@@ -270,7 +269,7 @@ void copy(const Observed& op, const at::Tensor& to, const at::Tensor& from, bool
     add(uses, from, false);
     add(uses, to, true);
     if (!uses.empty()) {
-      use_all(uses, op.name, false);
+      use_all(uses, op.name, false, w.find_place());
     }
     return;
   }
@@ -288,7 +287,7 @@ void copy(const Observed& op, const at::Tensor& to, const at::Tensor& from, bool
     add(uses, host, !to_device);
   }
   add(uses, device, to_device);
-  use_all(uses, op.name, !goes_on && (!non_blocking || !to_device));
+  use_all(uses, op.name, !goes_on && (!non_blocking || !to_device), w.find_place());
 }
 
 void keep_for_stream(const at::Tensor& tensor, const c10::Stream& stream) {
@@ -300,8 +299,9 @@ void keep_for_stream(const at::Tensor& tensor, const c10::Stream& stream) {
 }
 
 struct Context final : public at::ObserverContext {
-  explicit Context(const Observed& looked_at) : op(looked_at) {}
+  Context(const Observed& looked_at, Place at) : op(looked_at), place(at) {}
   const Observed& op;
+  Place place;  // kNowhere where it was not looked for
 };
 
 bool is_copy(const Observed& op) { return op.role == Role::kCopies || op.role == Role::kCopiesFrom; }
@@ -323,7 +323,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
       copy(op, inputs[turned ? 1 : 0].toTensor(), inputs[turned ? 0 : 1].toTensor(), non_blocking);
     }
     is_copying = true;
-    return std::make_unique<Context>(op);
+    return std::make_unique<Context>(op, kNowhere);
   }
   if (op.role == Role::kKeepsForStream) {
     if (inputs.size() == 2 && inputs[0].isTensor() && inputs[1].isStream()) {
@@ -331,6 +331,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
     }
     return nullptr;
   }
+  Place place = kNowhere;
   if (op.role == Role::kWork) {
     Uses uses;
     bool host_waits = op.host_waits;
@@ -342,10 +343,11 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
       host_waits |= op.indexes && i == 1 && has_mask(inputs[i]);
     }
     if (!uses.empty()) {
-      use_all(uses, op.name, host_waits);
+      place = watcher().find_place();
+      use_all(uses, op.name, host_waits, place);
     }
   }
-  return std::make_unique<Context>(op);
+  return std::make_unique<Context>(op, place);
 }
 
 void end(const at::RecordFunction& call, at::ObserverContext* context) {
@@ -353,6 +355,7 @@ void end(const at::RecordFunction& call, at::ObserverContext* context) {
     return;
   }
   const auto& op = static_cast<Context*>(context)->op;
+  const Place place = static_cast<Context*>(context)->place;
   if (is_copy(op)) {
     is_copying = false;
     return;
@@ -383,7 +386,7 @@ void end(const at::RecordFunction& call, at::ObserverContext* context) {
     }
   }
   if (op.role == Role::kWork && !written.empty()) {
-    use_all(written, op.name, false);
+    use_all(written, op.name, false, place == kNowhere ? w.find_place() : place);
   }
 }
 
