@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,33 @@ def test_nothing_is_watched_where_nobody_asked(tmp_path: Path) -> None:
     """
     code, told, summary = rehearse("simulated", program, tmp_path)
     assert (code, summary["outcome"]) == (0, "nothing seen"), told
+
+
+ADDRESS = """
+    import ctypes
+    import torch, torch_npu
+    x = torch.ones(100, device="npu")
+    same = x.data_ptr() == x.untyped_storage().data_ptr()
+    assert same and x[10:].data_ptr() - x.data_ptr() == 40
+    assert x.resize_(1000).zero_().sum().item() == 0
+    copied = ctypes.create_string_buffer(400)
+    ctypes.memmove(copied, x.data_ptr(), 400)
+"""
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_device_memory_is_out_of_the_hosts_reach(judge: str, tmp_path: Path) -> None:
+    code, told, summary = rehearse(judge, ADDRESS, tmp_path, "--races")
+    (event,) = [event for event in summary["events"] if event["fails"]]
+    assert (event["kind"], event["line"], event["earlier_line"]) == ("device-address", 9, 7)
+    assert (code, summary["outcome"]) == (128 + signal.SIGSEGV, "would fail"), told
+
+
+def test_another_target_races_alike(tmp_path: Path) -> None:
+    names = {"torch_npu": "torch_musa", "torch.npu": "torch.musa", '"npu"': '"musa"', ".npu(": ".musa(", "hccl": "mccl"}
+    text = joined([race.text for race in WRONG.values()], free_port())
+    for name, other in names.items():
+        text = text.replace(name, other)
+    _, told, summary = rehearse("simulated", text, tmp_path, "--races", target="musa")
+    lines = {(event["earlier_line"], event["line"]) for event in summary["events"] if event["kind"] == "race"}
+    assert lines == {*marked(text)}, told

@@ -23,14 +23,14 @@ JUDGES = ("simulated", pytest.param("plugin", marks=pytest.mark.skipif(bool(why_
 
 
 def rehearse(
-    judge: str, text: str, folder: Path, *options: str, launcher: tuple[str, ...] = ()
+    judge: str, text: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), target: str = "npu"
 ) -> tuple[int, str, dict[str, Any]]:
     """Rehearse a program: its exit code, what was told, and the summary."""
     (folder / "program.py").write_text(textwrap.dedent(text), encoding="utf-8")
     plugin = str(wheel()) if judge == "plugin" else judge
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", plugin),
+            *(sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
             *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
         ],
         capture_output=True,
