@@ -86,6 +86,7 @@ WITH_TORCH = {
             "observers",
             "operator_modes",
             "plugin_namespace",
+            "races.watching",
             "session",
             "torch_versions",
             "sharing",

@@ -17,6 +17,7 @@ from torchferry.backends import registry
 from torchferry.rehearsal.build import SOURCES, recipe
 from torchferry.rehearsal.driver import building
 from torchferry.rehearsal.driver.description import SimulatedDriver, load_driver
+from torchferry.rehearsal.races import watching
 
 _TESTS = Path(__file__).parent.parent / "tests" / "rehearsal"
 _WARNINGS = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
@@ -25,7 +26,14 @@ _WARNINGS = ("-Wall", "-Wextra", "-Werror", "-fsyntax-only")
 def main() -> int:
     """Run the checks; returns 1 when one fails."""
     drivers = [driver for name in registry.built_in() if (driver := load_driver(registry.choose(name).backend))]
-    folders = (SOURCES, building.MACHINE, building.OPERATORS.parent, _TESTS, *(driver.folder for driver in drivers))
+    folders = (
+        SOURCES,
+        watching.SOURCE.parent,
+        building.MACHINE,
+        building.OPERATORS.parent,
+        _TESTS,
+        *(driver.folder for driver in drivers),
+    )
     files = sorted(str(path) for folder in folders for path in folder.rglob("*") if path.suffix in {".h", ".cpp", ".c"})
     formatter = str(Path(sys.executable).with_name("clang-format"))
     if "--format" in sys.argv[1:]:
@@ -35,6 +43,8 @@ def main() -> int:
     compiled = subprocess.run(recipe(_WARNINGS).command(Path("/dev/null")), check=False).returncode
     operators = building.operators_recipe(_WARNINGS).command(Path("/dev/null"))
     compiled |= subprocess.run(operators, check=False).returncode
+    races = recipe(_WARNINGS, source=watching.SOURCE).command(Path("/dev/null"))
+    compiled |= subprocess.run(races, check=False).returncode
     return int(bool(formatted or compiled or not all(_compiles(driver) for driver in drivers)))
 
 

@@ -130,7 +130,7 @@ def models(device: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def start(target: str, plugin: str, devices: int = 1) -> str:
+def start(target: str, plugin: str, devices: int = 1, *, races: bool = False) -> str:
     """Return the device of a worker."""
     import torch
 
@@ -139,7 +139,7 @@ def start(target: str, plugin: str, devices: int = 1) -> str:
         return CPU
     from torchferry.rehearsal import enable
 
-    return enable(target, devices=devices, plugin=plugin).backend.DEVICE_TYPE
+    return enable(target, devices=devices, plugin=plugin, races=races).backend.DEVICE_TYPE
 
 
 def instructions_counter() -> Callable[[], float]:
@@ -153,10 +153,10 @@ def instructions_counter() -> Callable[[], float]:
     return (lambda: float(struct.unpack("Q", os.read(file, 8))[0])) if file >= 0 else lambda: 0.0
 
 
-def worker(target: str, plugin: str, only: list[str]) -> None:
+def worker(target: str, plugin: str, only: list[str], *, races: bool) -> None:
     """Run rounds of steps as long as lines come in, and print their times, page faults and instructions."""
     count = instructions_counter()
-    steps = {name: run for name, run in models(start(target, plugin)).items() if name in only}
+    steps = {name: run for name, run in models(start(target, plugin, races=races)).items() if name in only}
     for run in steps.values():
         for _ in range(3):
             run()
@@ -218,6 +218,7 @@ def main() -> int:
     parser.add_argument("--target", default="npu")
     parser.add_argument("--plugin", default="simulated", help="`installed`, or a wheel of the vendor's own plugin")
     parser.add_argument("--only", nargs="*", choices=[*STEPS, "start", "ddp"], help="what to measure, without the rest")
+    parser.add_argument("--races", action="store_true", help="with the search for races, in the steps of one process")
     parser.add_argument("--plain-malloc", action="store_true", help="leave the plain CPU the malloc that it has")
     parser.add_argument("--count", type=Path, metavar="FOLDER", help="count instructions under callgrind, and no times")
     parser.add_argument("--ratios", action="store_true", help="print nothing but ratios of processor time, as JSON")
@@ -229,9 +230,10 @@ def main() -> int:
         if rest:
             rank(target, arguments.plugin, int(rest[0]), rest[1])
         else:
-            worker(target, arguments.plugin, wanted)
+            worker(target, arguments.plugin, wanted, races=arguments.races)
         return 0
-    setting = Setting(arguments.target, arguments.plugin, {} if arguments.plain_malloc else MALLOC)
+    malloc = {} if arguments.plain_malloc else MALLOC
+    setting = Setting(arguments.target, arguments.plugin, malloc, arguments.races)
     models_wanted = [name for name in STEPS if name in wanted]
     if arguments.ratios:
         print(json.dumps(_processor_ratios(_steps(setting, arguments.rounds, models_wanted))))
@@ -257,11 +259,13 @@ class Setting:
         target: The rehearsal's target.
         plugin: Which plugin of the target's: `simulated`, `installed`, or a wheel.
         malloc: Environment variables for the plain CPU.
+        races: Whether races are looked for on the device.
     """
 
     target: str
     plugin: str
     malloc: dict[str, str]
+    races: bool = False
 
     @property
     def limits(self) -> dict[str, float]:
@@ -281,6 +285,7 @@ def _spawn(
         "--worker",
         *values,
         *(["--only", *only] * bool(only)),
+        *(["--races"] * setting.races),
     ]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
     if values[0] == CPU:

@@ -23,14 +23,16 @@ ROOT = Path(__file__).parents[2]
 JUDGES = ("simulated", pytest.param("plugin", marks=pytest.mark.skipif(bool(why_not()), reason=why_not())))
 
 
-def rehearse(judge: str, text: str, folder: Path, *options: str) -> tuple[int, str, dict[str, Any]]:
+def rehearse(
+    judge: str, text: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), target: str = "npu"
+) -> tuple[int, str, dict[str, Any]]:
     """Rehearse a program: its exit code, what was told, and the summary."""
     (folder / "program.py").write_text(textwrap.dedent(text), encoding="utf-8")
     plugin = str(wheel()) if judge == "plugin" else judge
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", plugin),
-            *("--summary-file", "summary.json", *options, "--", sys.executable, "program.py"),
+            *(sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
+            *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
         ],
         capture_output=True,
         text=True,

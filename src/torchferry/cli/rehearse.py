@@ -53,6 +53,11 @@ from torchferry.rehearsal.summary import document, lines, opening
     help="With --plugin: rehearse even where this machine has a card; the card is hidden from the program.",
 )
 @click.option(
+    "--races",
+    is_flag=True,
+    help="Also look for races: between streams, and of the host with copies that it has not waited for.",
+)
+@click.option(
     "--strict",
     is_flag=True,
     help="Exit with 1 if something would fail on the card, or most of the work ran on the CPU.",
@@ -74,6 +79,7 @@ def command(
     fallback: tuple[str, ...],
     plugin: str,
     beside_card: bool,
+    races: bool,
     strict: bool,
     summary_file: Path | None,
     lang: str | None,
@@ -92,7 +98,12 @@ def command(
     """
     lang = lang or language()
     wanted = str(named_target(target, Path()))
-    rehearsal = prepare(wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback)
+    rehearsal = prepare(
+        *(wanted, card, devices or 0, profile, fault, plugin),
+        beside_card=beside_card,
+        fallback=fallback,
+        races=races,
+    )
     print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:

@@ -27,6 +27,7 @@ def enable(
     faults: tuple[str, ...] = (),
     plugin: Literal["simulated"],
     beside_card: bool = False,
+    races: bool = False,
 ) -> Session: ...
 
 
@@ -40,6 +41,7 @@ def enable(
     faults: tuple[str, ...] = (),
     plugin: str | Path = "",
     beside_card: bool = False,
+    races: bool = False,
 ) -> Session | ShippedSession: ...
 
 
@@ -52,6 +54,7 @@ def enable(
     faults: tuple[str, ...] = (),
     plugin: str | Path = "",
     beside_card: bool = False,
+    races: bool = False,
 ) -> Session | ShippedSession:
     """Put the simulated card into this process and its children; the device is there when this returns.
 
@@ -65,6 +68,7 @@ def enable(
             it, the plugin that is installed where this machine has no card, else the simulated one; a warning says
             why an installed one is not taken.
         beside_card: Whether a card of this machine may be hidden by the simulated one.
+        races: Whether races between streams, and of the host with copies, are looked for.
 
     Raises:
         TorchferryError: something named does not exist, torch is too old, the device cannot be built, or this process
@@ -76,7 +80,7 @@ def enable(
     from torchferry.rehearsal.driver.plugin import not_taken
 
     file = None if profile is None else Path(profile)
-    rehearsal = prepare(target, card, devices, file, faults, str(plugin), beside_card=beside_card)
+    rehearsal = prepare(*(target, card, devices, file, faults, str(plugin)), beside_card=beside_card, races=races)
     hint = not_taken(rehearsal.resolved().backend, str(plugin), target.partition("@")[2])
     if hint is not None:
         warnings.warn(hint.render(), stacklevel=2)

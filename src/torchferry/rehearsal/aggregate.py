@@ -43,6 +43,8 @@ class EventSum:
         caught: `reported` or `handled` where the program catches what is raised here, as `handlers.Caught` says.
         handler_file: Where it is caught.
         handler_line: The line of that `except` or `with`.
+        earlier_file: Of a race: the file of what should have been waited for.
+        earlier_line: Its line.
     """
 
     kind: str
@@ -55,6 +57,8 @@ class EventSum:
     caught: str = ""
     handler_file: str = ""
     handler_line: int = 0
+    earlier_file: str = ""
+    earlier_line: int = 0
 
     @property
     def fails(self) -> bool:
@@ -211,14 +215,19 @@ def collect(folder: Path) -> Aggregate:
 _Place = tuple[str, str, str, str, int]
 
 
-def _key(row: dict[str, Any]) -> tuple[_Place, tuple[str, str, int]]:
-    """Return what makes two rows the same: what happened where, and who caught it."""
+_Others = tuple[str, str, int, str, int]
+
+
+def _key(row: dict[str, Any]) -> tuple[_Place, _Others]:
+    """Return what makes two rows the same: what happened where, who caught it, and what it came behind."""
     place = row["kind"], row["subject"], row["detail"], row["file"], row["line"]
-    return place, (row.get("caught", ""), row.get("handler_file", ""), row.get("handler_line", 0))
+    handler = row.get("caught", ""), row.get("handler_file", ""), row.get("handler_line", 0)
+    return place, (*handler, row.get("earlier_file", ""), row.get("earlier_line", 0))
 
 
 _EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int,
-          "caught?": str, "handler_file?": str, "handler_line?": int}  # fmt: skip
+          "caught?": str, "handler_file?": str, "handler_line?": int,
+          "earlier_file?": str, "earlier_line?": int}  # fmt: skip
 _PROCESS = {
     "events?": [_EVENT],
     "operators?": {str: int},
@@ -248,10 +257,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[EventSum]:
-    sums: dict[tuple[_Place, tuple[str, str, int]], list[int]] = {}
+    sums: dict[tuple[_Place, _Others], list[int]] = {}
     for row in rows:
         total = sums.setdefault(_key(row), [0, 0])
         total[0] += row["times"]
         total[1] += row["amount"]
-    events = [EventSum(*place, times, amount, *handler) for (place, handler), (times, amount) in sums.items()]
+    events = [EventSum(*place, times, amount, *others) for (place, others), (times, amount) in sums.items()]
     return sorted(events, key=lambda event: (event.kind, -event.times, event.file, event.line, event.subject))

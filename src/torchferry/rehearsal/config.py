@@ -36,12 +36,14 @@ class Rehearsal:
         profile: The card.
         faults: What goes wrong on purpose.
         shipped: The plugin as its vendor ships it, on a simulated driver; None for the simulated plugin.
+        races: Whether races between streams, and of the host, are looked for.
     """
 
     target: str
     profile: Profile
     faults: tuple[Fault, ...] = ()
     shipped: Shipped | None = None
+    races: bool = False
 
     def resolved(self) -> Target:
         """Return the target."""
@@ -54,6 +56,7 @@ class Rehearsal:
             "profile": parsed_json(self.profile.to_json()),
             "faults": [fault.as_dict() for fault in self.faults],
             "shipped": None if self.shipped is None else asdict(self.shipped),
+            "races": self.races,
         }
         (folder / _FILE).write_text(json.dumps(document), encoding="utf-8")
 
@@ -83,6 +86,7 @@ def prepare(
     *,
     beside_card: bool = False,
     fallback: tuple[str, ...] = (),
+    races: bool = False,
 ) -> Rehearsal:
     """Return the rehearsal that was asked for in words.
 
@@ -97,6 +101,7 @@ def prepare(
         plugin: As of `driver.plugin.choose`.
         beside_card: Whether a real card is hidden.
         fallback: Operators that run on the CPU.
+        races: Whether races are looked for.
 
     Raises:
         UsageError: a target, card, setting, fault or plugin does not exist.
@@ -116,7 +121,7 @@ def prepare(
                 say("use `--plugin simulated`, or call torchferry.ops.cpu_fallback in the program"),
             )
         profile = replace(profile, fallback_operators=frozenset(operator_name(each) for each in fallback))
-    return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults), shipped)
+    return Rehearsal(str(resolved), profile, tuple(parse(fault) for fault in faults), shipped, races)
 
 
 def operator_name(text: str) -> str:
@@ -147,7 +152,8 @@ def read(folder: Path) -> Rehearsal:
         profile = Profile.from_json(json.dumps(document["profile"]))
         faults = tuple(Fault(**fault) for fault in document["faults"])
         shipped = document.get("shipped")
-        return Rehearsal(document["target"], profile, faults, None if shipped is None else Shipped(**shipped))
+        shipped = None if shipped is None else Shipped(**shipped)
+        return Rehearsal(document["target"], profile, faults, shipped, document.get("races") is True)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TorchferryError(
             say(

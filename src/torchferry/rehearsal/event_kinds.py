@@ -58,6 +58,9 @@ KINDS = (
     "graph-break",
     "recompilation",
     "warning",
+    "race",
+    "unwatched-read",
+    "device-address",
 )
 """All kinds."""
 
@@ -77,6 +80,8 @@ FAILS_ON_CARD = frozenset(
         "identity",
         "rank",
         "backend",
+        "race",
+        "device-address",
     }
 )
 """What makes a run on the card fail or go wrong; `--strict` looks for these."""

@@ -38,6 +38,7 @@ class EventKey(NamedTuple):
         detail: More about it.
         place: The user's line.
         handler: Who catches what is raised there.
+        earlier: The line of what it should have waited for, of a race.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class EventKey(NamedTuple):
     detail: str
     place: UserLine
     handler: Handler = UNCAUGHT
+    earlier: UserLine = NOWHERE
 
 
 class Count(NamedTuple):
@@ -89,6 +91,7 @@ class EventRecorder:
         place: UserLine | None = None,
         error: type[BaseException] | None = None,
         above: FrameType | None = None,
+        earlier: UserLine = NOWHERE,
     ) -> None:
         """Count an event for `place`, or for the user's line that is being executed in this thread.
 
@@ -100,6 +103,7 @@ class EventRecorder:
             place: The line; None for the one that is being executed.
             error: The class of the exception that is raised next; None for that of the kind, if it has one.
             above: The frame from which on its handlers are looked for; None for the caller's.
+            earlier: The line of what it should have waited for.
         """
         frame = above or sys._getframe(1)
         raised = error or _raised_as(kind, detail)
@@ -108,7 +112,7 @@ class EventRecorder:
             if kind == "refused":
                 return
             handler = UNCAUGHT
-        key = EventKey(kind, subject, detail, place or self._lines.of(frame), handler)
+        key = EventKey(kind, subject, detail, place or self._lines.of(frame), handler, earlier)
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -243,6 +247,8 @@ def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
         "caught": _CAUGHT.get(key.handler.caught, ""),
         "handler_file": key.handler.file,
         "handler_line": key.handler.line,
+        "earlier_file": key.earlier.file,
+        "earlier_line": key.earlier.line,
     }
 
 

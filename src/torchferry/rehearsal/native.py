@@ -262,6 +262,18 @@ class Native:
         if self._library.ferry_set_stream(index, stream) < 0:
             raise events.refusal(RuntimeError(self._error().splitlines()[0]))
 
+    def synchronize(self, index: int) -> None:
+        """Wait for all work of a device."""
+        self._library.ferry_synchronize(index)
+
+    def watch_order(self, watcher: int) -> None:
+        """Tell a C function, by its address, what orders the work of streams; see `csrc/stream_order.h`."""
+        self._library.ferry_watch_order(watcher)
+
+    def keep_addresses_apart(self) -> None:
+        """Give device memory addresses at which the host has nothing; before there is any."""
+        self._library.ferry_keep_addresses_apart()
+
     def new_stream(self) -> int:
         """A number that no stream has."""
         return int(self._library.ferry_new_stream())
@@ -387,6 +399,9 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_current_stream": (whole, [number]),
         "ferry_set_stream": (number, [number, whole]),
         "ferry_new_stream": (whole, []),
+        "ferry_synchronize": (None, [number]),
+        "ferry_watch_order": (None, [ctypes.c_void_p]),
+        "ferry_keep_addresses_apart": (None, []),
         "ferry_is_initialised": (number, []),
         "ferry_in_bad_fork": (number, []),
         "ferry_collect_shared": (None, []),

@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="the vendor's own on a simulated driver: installed, or the path of a wheel; or simulated",
     )
+    group.addoption("--rehearse-races", action="store_true", help="also look for races of streams and of the host")
     group.addoption("--rehearse-strict", action="store_true", help="fail when something would fail on the card")
     parser.addini("rehearse", "target to rehearse when none is named on the command line", default="")
 
@@ -60,7 +61,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     profile = None if options.rehearse_profile is None else Path(options.rehearse_profile)
     try:
         rehearsal = prepare(
-            target, options.rehearse_card, options.rehearse_devices, profile, (), options.rehearse_plugin
+            *(target, options.rehearse_card, options.rehearse_devices, profile, (), options.rehearse_plugin),
+            races=options.rehearse_races,
         )
         with supported_torch.needed("pytest --rehearse"):
             begin(rehearsal)

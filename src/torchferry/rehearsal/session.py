@@ -39,6 +39,7 @@ from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
+from torchferry.rehearsal.races import watching
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,11 @@ def _start(rehearsal: Rehearsal) -> Session:
         observers.watch_parameters()
     compilers.put_packages(target)
     faults.install(list(rehearsal.faults), native)
+    if rehearsal.races:
+        watch = watching.watch(backend.DEVICE_TYPE, native.device_type())
+        native.watch_order(watch.order)
+        native.keep_addresses_apart()
+        watch.watch_addresses()
     session = Session(rehearsal, backend, native, namespace, operator_modes)
     events.recorder.at_end(lambda: _device_report(session))
     events.recorder.device_loaded()

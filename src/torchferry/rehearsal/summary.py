@@ -71,11 +71,29 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("use of the device after a fork"),
         say("start workers with `spawn`, or use the device only after the fork"),
     ),
+    "race": (
+        say("races: what happens at one line does not wait for another"),
+        say("wait first: `wait_stream`, an event, or `synchronize`; `record_stream` keeps memory for another stream"),
+    ),
+    "device-address": (
+        say("the host uses device memory by its address"),
+        say("copy it to the host first, with `.cpu()`"),
+    ),
     "sharing": (
         say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
+_RACES: dict[str, Message] = {
+    "host reads too early": say("the host reads what a copy may still be writing"),
+    "host overwrites too early": say("the host overwrites what a copy may still be using"),
+    "stream reads too early": say("a stream reads what another may still be writing"),
+    "stream overwrites what is read": say("a stream overwrites what another may still be reading"),
+    "stream overwrites what is written": say("a stream overwrites what another may still be writing"),
+    "memory freed too early": say("a stream gets memory that another may still be using"),
+}
+"""The subjects of races, as people read them."""
+
 _COSTS: dict[str, Message] = {
     "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
     "cuda-branch": say("checks for a CUDA device that returned False, so another branch runs"),
@@ -94,6 +112,7 @@ _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
+    "unwatched-read": say("arrays of NumPy on memory that a copy was still filling: when they were read is not seen"),
     "fault": say("injected faults"),
     # translators: heading of a summary: warnings of Python
     "warning": say("warnings"),
@@ -465,7 +484,17 @@ def _describe(event: EventSum, lang: str) -> str:
         handler = ", " + say("caught at {place}", place=f"{_short(event.handler_file)}:{event.handler_line}").render(
             lang
         )
-    return f"{place}  {event.subject}{detail}  x{event.times}{amount}{handler}"
+    earlier = f", {_earlier(event).render(lang)}" if event.earlier_file else ""
+    subject = _RACES[event.subject].render(lang) if event.subject in _RACES else event.subject
+    return f"{place}  {subject}{detail}  x{event.times}{amount}{handler}{earlier}"
+
+
+def _earlier(event: EventSum) -> Message:
+    """Return what a race should wait for, or where it was written what the host reaches for."""
+    place = f"{_short(event.earlier_file)}:{event.earlier_line}"
+    if event.kind == "device-address":
+        return say("written at {place}", place=place)
+    return say("should wait for {place}", place=place)
 
 
 def _short(file: str) -> str:

@@ -8,6 +8,7 @@
 
 #include "alias.h"
 #include "generator.h"
+#include "guard.h"
 #include "operators.h"
 #include "rounding.h"
 #include "spoiling.h"
@@ -354,6 +355,7 @@ class Call {
                                   "the CPU, or use operators that the plugin has.");
     }
     falls_back_ = true;
+    tell_order(Order::kHostHasStream, stream_key(device_.index(), Guard::current_stream(device_.index())));
     emit(Event::kFallback, op_.name);
     if (first && settings().fallback_warns) {
       TORCH_WARN("CAUTION: The operator '", op_.name, "' is not currently supported on the ", settings().title,

@@ -29,28 +29,70 @@ inline Refusals& refusals() {
   return *texts;
 }
 
+inline const void* current_stream_key() {
+  return stream_key(current_device(), Guard::current_stream(current_device()));
+}
+
+// What a card's library does on a stream of its own, told to whoever watches the order: the stream waits for the
+// current one, then reads and writes.
+class LibraryStream {
+ public:
+  void reads(const at::Tensor& tensor) const { uses(Order::kReads, tensor); }
+  void writes(const at::Tensor& tensor) const { uses(Order::kWrites, tensor); }
+
+ private:
+  void uses(Order use, const at::Tensor& tensor) const {
+    if (C10_LIKELY(order_watcher.load(std::memory_order_relaxed) == nullptr)) {
+      return;
+    }
+    tell_order(Order::kRecorded, &begun_, current_stream_key());
+    tell_order(Order::kWaits, this, &begun_);
+    tell_order(use, this, tensor.storage().data_ptr().get(), tensor.storage().nbytes());
+  }
+  char begun_ = 0;
+};
+
 // Gloo's work, whose future holds the device tensors.
 class CollectiveWork final : public c10d::Work {
  public:
-  CollectiveWork(int rank, c10d::OpType type, c10::intrusive_ptr<c10d::Work> inner, TensorList outputs)
-      : c10d::Work(rank, type), inner_(std::move(inner)), outputs_(std::move(outputs)) {}
+  CollectiveWork(int rank, c10d::OpType type, c10::intrusive_ptr<c10d::Work> inner, TensorList outputs,
+                 const LibraryStream& stream)
+      : c10d::Work(rank, type), inner_(std::move(inner)), outputs_(std::move(outputs)) {
+    if (type != c10d::OpType::SEND) {
+      for (const auto& each : outputs_) {
+        stream.writes(each);
+      }
+    }
+    tell_order(Order::kRecorded, this, &stream);
+  }
+  ~CollectiveWork() override { tell_order(Order::kEventGone, this); }
 
-  bool isCompleted() override { return inner_->isCompleted(); }
+  bool isCompleted() override {
+    const bool done = inner_->isCompleted();
+    if (done) {
+      tell_order(Order::kHostHasEvent, this);
+    }
+    return done;
+  }
   bool isSuccess() const override { return inner_->isSuccess(); }
   std::exception_ptr exception() const override { return inner_->exception(); }
   int sourceRank() const override { return inner_->sourceRank(); }
   std::vector<at::Tensor> result() override { return outputs_; }
   void synchronize() override {
     inner_->synchronize();
+    tell_order(Order::kWaits, current_stream_key(), this);
     c10d::Work::synchronize();  // functional collectives may have registered it, and forget it now
   }
   bool wait(std::chrono::milliseconds timeout) override {
     const bool done = inner_->wait(timeout);
+    tell_order(Order::kWaits, current_stream_key(), this);
     c10d::Work::synchronize();
     return done;
   }
   void abort() override { inner_->abort(); }
+  // Who takes the future is taken to wait for it: it knows of no stream here.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    tell_order(Order::kWaits, current_stream_key(), this);
     if (!future_) {
       future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                          std::vector<c10::Device>{});
@@ -412,6 +454,7 @@ class CollectiveBackend final : public c10d::Backend {
                   " takes tensors on ", settings().name, " only");
     }
     TORCH_CHECK(tensor.device().index() < settings().devices, "invalid device ordinal");
+    stream_.reads(tensor);
     return host_tensor(tensor);
   }
 
@@ -519,7 +562,7 @@ class CollectiveBackend final : public c10d::Backend {
     return tensors;
   }
   c10::intrusive_ptr<c10d::Work> hand(c10d::OpType type, c10::intrusive_ptr<c10d::Work> work, TensorList outputs) {
-    auto handed = c10::make_intrusive<CollectiveWork>(getRank(), type, std::move(work), std::move(outputs));
+    auto handed = c10::make_intrusive<CollectiveWork>(getRank(), type, std::move(work), std::move(outputs), stream_);
     if (coalescing_) {
       started_.push_back(handed);
     }
@@ -529,6 +572,7 @@ class CollectiveBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> inner_;
   std::string name_;
   Mailbox own_;
+  LibraryStream stream_;
   bool coalescing_ = false;
   std::vector<c10::intrusive_ptr<c10d::Work>> started_;
 };

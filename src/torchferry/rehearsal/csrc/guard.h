@@ -1,5 +1,5 @@
 // Devices, streams and events. Work is done when it is enqueued, so a stream is always idle and an event has always
-// happened: order is kept, and what a missing synchronisation would break is not seen here.
+// happened: order is kept. What a missing synchronisation would break is for whoever watches it (stream_order.h).
 #pragma once
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -15,6 +15,7 @@
 
 #include "generator.h"
 #include "memory.h"
+#include "stream_order.h"
 
 namespace ferry {
 
@@ -63,21 +64,37 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     current = stream.id();
     return c10::Stream(c10::Stream::UNSAFE, stream.device(), old);
   }
-  bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override {}
-  void synchronizeDevice(const c10::DeviceIndex) const FERRY_OVERRIDE_SINCE_2_6 {}
+  bool queryStream(const c10::Stream& stream) const override {
+    synchronizeStream(stream);
+    return true;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    tell_order(Order::kHostHasStream, stream_key(stream));
+  }
+  void synchronizeDevice(const c10::DeviceIndex device) const FERRY_OVERRIDE_SINCE_2_6 { wait_for_device(device); }
+  static void wait_for_device(c10::DeviceIndex device) {
+    tell_order(Order::kHostHasDevice, reinterpret_cast<const void*>(static_cast<intptr_t>(device)));
+  }
 
-  void record(void** event, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     if (*event == nullptr) {
       *event = std::make_unique<RecordedEvent>(RecordedEvent{0, flag == c10::EventFlag::BACKEND_DEFAULT}).release();
     }
     static_cast<RecordedEvent*>(*event)->time = milliseconds();
+    tell_order(Order::kRecorded, *event, stream_key(stream));
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const FERRY_OVERRIDE_SINCE_2_4 {}
+  void block(void* event, const c10::Stream& stream) const override {
+    tell_order(Order::kWaits, stream_key(stream), event);
+  }
+  bool queryEvent(void* event) const override {
+    synchronizeEvent(event);
+    return true;
+  }
+  void synchronizeEvent(void* event) const FERRY_OVERRIDE_SINCE_2_4 { tell_order(Order::kHostHasEvent, event); }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     const std::unique_ptr<RecordedEvent> owned(static_cast<RecordedEvent*>(event));
+    tell_order(Order::kEventGone, event);
   }
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const FERRY_OVERRIDE_SINCE_2_4 {
     TORCH_CHECK(first != nullptr && second != nullptr, "Both events must be recorded before calculating elapsed time.");
@@ -87,7 +104,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
                 "Both events must be created with argument 'enable_timing=True' to measure the time between them.");
     return end->time - begin->time;
   }
-  void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
+  void recordDataPtrOnStream(const c10::DataPtr& memory, const c10::Stream& stream) const override {
+    tell_order(Order::kKept, memory.get(), stream_key(stream));
+  }
 
   // The stream of this thread on a device; 0 is the default one.
   static c10::StreamId& current_stream(c10::DeviceIndex device) {

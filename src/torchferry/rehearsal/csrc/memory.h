@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "card_address.h"
 #include "malloc_settings.h"
 #include "settings.h"
 #include "torch_versions.h"
@@ -154,7 +155,7 @@ inline void delete_buffer(void* context) {
 inline int64_t cost(size_t bytes) { return rounded(static_cast<int64_t>(bytes), kBlock); }
 
 inline c10::DataPtr owned(StoragePtr twin, c10::DeviceIndex device, int64_t charged) {
-  void* data = twin->mutable_data();
+  void* data = other_address(twin->mutable_data());
   auto buffer = std::make_unique<Buffer>(std::move(twin), charged, device);
   return {data, buffer.release(), &delete_buffer, c10::Device(settings().type, device)};
 }
@@ -198,7 +199,8 @@ inline StoragePtr twin_of(const c10::Storage& storage) {
   }
   return c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), static_cast<int64_t>(implementation->nbytes()),
-      c10::DataPtr(const_cast<void*>(data.get()), c10::Device(c10::kCPU)), c10::GetCPUAllocator(), false);
+      c10::DataPtr(other_address(const_cast<void*>(data.get())), c10::Device(c10::kCPU)), c10::GetCPUAllocator(),
+      false);
 }
 
 // Whether `host` is the memory behind a device storage, not another's; borrowed bytes have no twin that lasts.
@@ -210,7 +212,7 @@ inline bool lent_by(const c10::StorageImpl& device, const c10::StorageImpl* host
 // Whether a kernel gave `host`, which is lent by `device`, other bytes.
 inline bool was_resized(const c10::StorageImpl& device, const c10::StorageImpl& host) {
   const c10::DataPtr& data = device.data_ptr();
-  const void* address = data.get();
+  const void* address = other_address(data.get());
   if (data.get_deleter() == &delete_buffer) {
     const auto& buffer = *static_cast<Buffer*>(data.get_context());
     if (const auto* shared = buffer.shared.load(std::memory_order_acquire); C10_UNLIKELY(shared != nullptr)) {
@@ -224,7 +226,7 @@ class Allocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) FERRY_CONST_BEFORE_2_3 override { return new_buffer(bytes, current_device()); }
   void copy_data(void* to, const void* from, std::size_t bytes) const FERRY_OVERRIDE_SINCE_2_3 {
-    std::memcpy(to, from, bytes);
+    std::memcpy(other_address(to), other_address(from), bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_buffer; }
 

@@ -422,6 +422,11 @@ FERRY_API int ferry_set_stream(int device, int64_t stream) {
     return int64_t{0};
   }));
 }
+// Wait for all work of a device.
+FERRY_API void ferry_synchronize(int device) { ferry::Guard::wait_for_device(static_cast<c10::DeviceIndex>(device)); }
+// Before there is any device memory: give it addresses at which the host has nothing.
+FERRY_API void ferry_keep_addresses_apart() { ferry::card_address_bit = ferry::kCardAddressBit; }
+FERRY_API void ferry_watch_order(ferry::OrderWatcher watcher) { ferry::order_watcher = watcher; }
 FERRY_API int64_t ferry_new_stream() { return ferry::Guard::next_stream(); }
 FERRY_API int ferry_is_initialised() { return ferry::initialised().load() ? 1 : 0; }
 FERRY_API int ferry_initialise() {

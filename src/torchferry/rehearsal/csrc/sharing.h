@@ -198,10 +198,12 @@ inline StoragePtr received_storage(const Address& address, c10::DeviceIndex devi
   const auto bytes = static_cast<size_t>(address.bytes);
   auto buffer = std::make_unique<Buffer>(twin_on(range, bytes), 0, device);
   buffer->shared.store(std::make_unique<SharedBytes>(SharedBytes{range, {}}).release());
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), address.bytes,
-      c10::DataPtr(range->data(), buffer.release(), &delete_buffer, c10::Device(settings().type, device)), allocator(),
-      /*resizable=*/false);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), address.bytes,
+                                            c10::DataPtr(other_address(range->data()), buffer.release(), &delete_buffer,
+                                                         c10::Device(settings().type, device)),
+                                            allocator(),
+                                            /*resizable=*/false);
   known.keep(address, storage);
   return storage;
 }

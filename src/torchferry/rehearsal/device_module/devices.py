@@ -69,7 +69,7 @@ def implementations(context: DeviceContext) -> dict[str, object]:
     def synchronize(device: DeviceLike = None) -> None:
         """Wait for the device: what was asked of a simulated device has already happened."""
         context.initialize()
-        context.existing(device)
+        context.native.synchronize(context.existing(device))
 
     def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
         """Return the properties of a device."""

@@ -14,6 +14,9 @@ from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver
 from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes, watch_refusals
 
+CARD_ADDRESS_BIT = 1 << 46
+"""As in `csrc/card_address.h`."""
+
 _SINK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
 
 
@@ -39,6 +42,8 @@ class Machine:
             ("ferry_memory_exhausted", number, [ctypes.c_int]),
             ("ferry_fail_allocation", None, [number]),
             ("ferry_refused", text, []),
+            ("ferry_watch_order", None, [ctypes.c_void_p]),
+            ("ferry_keep_addresses_apart", None, [ctypes.c_void_p]),
         ):
             function = getattr(self._core, name)
             function.restype, function.argtypes = result, arguments
@@ -69,6 +74,14 @@ class Machine:
         """Let the allocation with this number, counted from 1 and from now, run out of memory."""
         self._core.ferry_fail_allocation(number)
 
+    def watch_order(self, watcher: int) -> None:
+        """Tell a C function, by its address, what orders the work of streams; see `csrc/machine.h`."""
+        self._core.ferry_watch_order(watcher)
+
+    def keep_addresses_apart(self) -> None:
+        """Give device memory addresses at which the host has nothing; before there is any."""
+        self._core.ferry_keep_addresses_apart(CARD_ADDRESS_BIT)
+
     def refused(self) -> dict[str, int]:
         """How often each entry point that is not simulated was called."""
         return _counts(self._core.ferry_refused())
@@ -87,6 +100,7 @@ class TakenOver:
             "ferry_refusal_is_told": (None, []),
             "ferry_take_over": (number, [text] * 9),
             "ferry_queue_is_off": (None, []),
+            "ferry_keep_addresses_apart": (None, []),
             "ferry_empty_queue_by": (None, [ctypes.c_void_p]),
             "ferry_stream_by": (None, [ctypes.c_void_p]),
             "ferry_draw_by": (None, [ctypes.c_void_p]),
@@ -127,6 +141,10 @@ class TakenOver:
     def queue_is_off(self) -> None:
         """Say that the plugin does all work in the thread that asks for it."""
         self._library.ferry_queue_is_off()
+
+    def keep_addresses_apart(self) -> None:
+        """Say that the machine gives device memory other addresses than the host's."""
+        self._library.ferry_keep_addresses_apart()
 
     def use_functions(self, driver: SimulatedDriver) -> None:
         """Use functions of the plugin's own library."""

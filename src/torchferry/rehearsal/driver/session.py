@@ -30,6 +30,10 @@ from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
 from torchferry.rehearsal.driver.references import below_autocast
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
+from torchferry.rehearsal.races import watching
+
+_PRIVATE_USE = 20
+"""The number of a plugin's device in `c10::DeviceType` (c10/core/DeviceType.h)."""
 
 _REFERENCES = "_fused.py"
 """Operators of the plugin's own whose mathematics is public; the simulated package has them too."""
@@ -77,6 +81,8 @@ def _load(name: str, stand_in: Path) -> None:
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
+    if rehearsal.races:
+        machine.keep_addresses_apart()
     machine.set_text("plugin", str(Path(spec.origin or "").parent))
     refusals.watch_raises(name)
     versions = rehearsal.shipped.version, str(torch.__version__)
@@ -88,6 +94,8 @@ def _load(name: str, stand_in: Path) -> None:
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
         operators.queue_is_off()
+    if rehearsal.races:
+        operators.keep_addresses_apart()
     operators.use_functions(driver)
     operators.set_sink(observers.receive_native_event)
     plugin_folder = Path(spec.origin or "").parent
@@ -107,6 +115,8 @@ def _load(name: str, stand_in: Path) -> None:
     observers.watch_cuda_questions(backend.DEVICE_TYPE)
     faults.install(list(rehearsal.faults), _Faults(machine, operators))
     _note_exhaustion(backend, rehearsal, machine, operators)
+    if rehearsal.races:
+        _watch_races(backend, driver, machine)
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
@@ -146,6 +156,18 @@ def operators() -> TakenOver | None:
     """Return the operators that were taken over in this process; None where no plugin was loaded."""
     running = current()
     return None if running is None else running.operators
+
+
+def _watch_races(backend: type[Backend], driver: SimulatedDriver, machine: Machine) -> None:
+    """Look for races, where the driver's streams can be told from each other; a line says where they cannot."""
+    stream = function_of(driver.library, driver.stream)
+    if stream is None:
+        events.recorder.add("not-rehearsed", "races", "the plugin does not tell its streams", place=NOWHERE)
+        return
+    races = watching.watch(backend.DEVICE_TYPE, _PRIVATE_USE, stream)
+    races.watch_queries(getattr(torch, backend.DEVICE_TYPE, None))
+    machine.watch_order(races.order)
+    races.watch_addresses()
 
 
 def _own_spec(name: str, stand_in: Path, backend: type[Backend]) -> ModuleSpec:

@@ -77,6 +77,11 @@ FERRY_EXPORT void ferry_fail_allocation(int64_t number);  // counted from 1, fro
 ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes);
 ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes);
 
+// With a bit that is set in all of the host's addresses: device memory is given out by addresses without it, at which
+// the host has nothing. Before anything is allocated.
+FERRY_EXPORT void ferry_keep_addresses_apart(uintptr_t bit);
+void* ferry_host_address(const void* pointer);  // of device memory; any other address as it is
+
 // Memory of a device that another process of this machine maps: where it is, as text, and the way back.
 ferry_status ferry_export_memory(const void* pointer, size_t bytes, char* key, size_t room);
 ferry_status ferry_import_memory(void** pointer, const char* key);
@@ -114,6 +119,27 @@ ferry_status ferry_ask_event(const ferry_event* event);
 ferry_status ferry_ask_device(void);
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds);
 ferry_status ferry_time_of(const ferry_event* event, uint64_t* microseconds);
+
+// Waits of the host's: the same, told to whoever watches the order.
+ferry_status ferry_wait_for_stream(const ferry_stream* stream);
+ferry_status ferry_wait_for_event(const ferry_event* event);
+ferry_status ferry_wait_for_device(void);
+
+// What orders streams, and what the driver's own libraries do with memory, is told to one who looks for races. The
+// numbers are those of `csrc/stream_order.h`.
+enum {
+  FERRY_RECORDED_EVENT = 1,  // event, stream
+  FERRY_STREAM_WAITS = 2,    // stream, event
+  FERRY_HOST_HAS_STREAM = 3,
+  FERRY_HOST_HAS_EVENT = 4,
+  FERRY_HOST_HAS_DEVICE = 5,  // its number
+  FERRY_EVENT_GONE = 6,
+  FERRY_LIBRARY_READS = 7,  // stream, memory, bytes
+  FERRY_LIBRARY_WRITES = 8,
+};
+typedef void (*ferry_order_watcher)(int what, const void* first, const void* second, size_t bytes);
+FERRY_EXPORT void ferry_watch_order(ferry_order_watcher watcher);
+void ferry_tell_order(int what, const void* first, const void* second, size_t bytes);
 
 // --- graphs (graphs.c): work that is recorded, and done when the graph is run ---
 

@@ -30,6 +30,14 @@ static block* blocks;
 static size_t block_count, block_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+// Device memory is known to the plugin by other addresses than the host's, where a bit is set here: nothing lies there.
+static uintptr_t address_bit;
+
+void ferry_keep_addresses_apart(uintptr_t bit) { address_bit = bit; }
+
+// From one of the two addresses of device memory to the other.
+static void* other_address(const void* address) { return (void*)((uintptr_t)address ^ address_bit); }
+
 static int64_t used[FERRY_MOST_DEVICES], peak[FERRY_MOST_DEVICES], exhausted[FERRY_MOST_DEVICES];
 static int64_t failing_allocation;
 static int failing_tries;
@@ -178,7 +186,7 @@ static ferry_status allocate(void** pointer, size_t bytes, int device, block_kin
     if (start == NULL && posix_memalign(&start, alignment, bytes) != 0) {
       ferry_say("the machine has no %zu bytes", bytes);
       status = FERRY_OUT_OF_MEMORY;
-    } else if (!keep((block){start, bytes, device, kind, place})) {
+    } else if (!keep((block){kind == DEVICE_BLOCK ? other_address(start) : start, bytes, device, kind, place})) {
       if (place < 0) {
         free(start);
       } else {
@@ -191,7 +199,7 @@ static ferry_status allocate(void** pointer, size_t bytes, int device, block_kin
     }
   }
   pthread_mutex_unlock(&lock);
-  *pointer = status == FERRY_OK ? start : NULL;
+  *pointer = status != FERRY_OK ? NULL : kind == DEVICE_BLOCK ? other_address(start) : start;
   return status;
 }
 
@@ -212,12 +220,13 @@ static ferry_status release(void* pointer, block_kind kind, bool frees) {
     ferry_say("%p was never given out, or was freed before", pointer);
     return FERRY_BAD_ARGUMENT;
   }
+  void* start = kind == DEVICE_BLOCK ? other_address(pointer) : pointer;
   if (frees && kind == DEVICE_BLOCK && released.place >= 0) {
-    unmap_place(pointer, released.bytes, released.place);
+    unmap_place(start, released.bytes, released.place);
   } else if (frees && released.place == INHERITED) {
-    munmap(pointer, released.bytes);
+    munmap(start, released.bytes);
   } else if (frees) {
-    free(pointer);
+    free(start);
   }
   return FERRY_OK;
 }
@@ -306,6 +315,14 @@ ferry_kind ferry_kind_of(const void* pointer, int* device) {
   return kind;
 }
 
+void* ferry_host_address(const void* pointer) {
+  if (address_bit == 0) {
+    return (void*)pointer;
+  }
+  int device = 0;
+  return ferry_kind_of(pointer, &device) == FERRY_DEVICE_MEMORY ? other_address(pointer) : (void*)pointer;
+}
+
 // Whether `bytes` from `pointer` on stay inside of the block that they begin in. What nobody knows is the host's own.
 static bool fits(const void* pointer, size_t bytes) {
   pthread_mutex_lock(&lock);
@@ -325,7 +342,7 @@ ferry_status ferry_copy(void* to, size_t room, const void* from, size_t bytes) {
   if (to == NULL || from == NULL || bytes > room || !fits(to, bytes) || !fits(from, bytes)) {
     return FERRY_BAD_ARGUMENT;
   }
-  memmove(to, from, bytes);
+  memmove(ferry_host_address(to), ferry_host_address(from), bytes);
   return FERRY_OK;
 }
 
@@ -336,7 +353,7 @@ ferry_status ferry_fill(void* to, size_t room, int value, size_t bytes) {
   if (to == NULL || bytes > room || !fits(to, bytes)) {
     return FERRY_BAD_ARGUMENT;
   }
-  memset(to, value, bytes);
+  memset(ferry_host_address(to), value, bytes);
   return FERRY_OK;
 }
 
@@ -407,11 +424,11 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
     return FERRY_BAD_ARGUMENT;
   }
   pthread_mutex_lock(&lock);
-  const bool kept =
-      import_count < sizeof imports / sizeof imports[0] && keep((block){start, bytes, device, RESERVED_BLOCK, -1});
+  const bool kept = import_count < sizeof imports / sizeof imports[0] &&
+                    keep((block){other_address(start), bytes, device, RESERVED_BLOCK, -1});
   if (kept) {
     imported_part* entry = &imports[import_count++];
-    *entry = (imported_part){start, bytes, {0}};
+    *entry = (imported_part){other_address(start), bytes, {0}};
     (void)snprintf(entry->key, sizeof entry->key, "%s", key);
   }
   pthread_mutex_unlock(&lock);
@@ -419,7 +436,7 @@ ferry_status ferry_import_memory(void** pointer, const char* key) {
     munmap(start, bytes);
     return FERRY_OUT_OF_MEMORY;
   }
-  *pointer = start;
+  *pointer = other_address(start);
   return FERRY_OK;
 }
 
@@ -439,7 +456,7 @@ ferry_status ferry_close_import(const char* key) {
   }
   pthread_mutex_unlock(&lock);
   if (closed.start != NULL) {
-    munmap(closed.start, closed.bytes);
+    munmap(other_address(closed.start), closed.bytes);
   }
   return FERRY_OK;  // a key of this process' own memory: nothing was mapped
 }
@@ -473,13 +490,13 @@ ferry_status ferry_reserve(void** address, size_t bytes, size_t alignment) {
     return FERRY_SYSTEM;
   }
   pthread_mutex_lock(&lock);
-  const bool kept = keep((block){start, bytes, device, RESERVED_BLOCK, -1});
+  const bool kept = keep((block){other_address(start), bytes, device, RESERVED_BLOCK, -1});
   pthread_mutex_unlock(&lock);
   if (!kept) {
     munmap(start, bytes);
     return FERRY_OUT_OF_MEMORY;
   }
-  *address = start;
+  *address = other_address(start);
   return FERRY_OK;
 }
 
@@ -490,7 +507,7 @@ ferry_status ferry_unreserve(void* address) {
   pthread_mutex_unlock(&lock);
   const ferry_status status = release(address, RESERVED_BLOCK, false);
   if (status == FERRY_OK) {
-    munmap(address, bytes);
+    munmap(other_address(address), bytes);
   }
   return status;
 }
@@ -548,8 +565,8 @@ ferry_status ferry_map(void* address, size_t bytes, size_t offset, void* handle)
   }
   pthread_mutex_lock(&lock);
   const bool room = mapping_count < sizeof mappings / sizeof mappings[0];
-  const bool mapped = room && mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file,
-                                   (off_t)offset) != MAP_FAILED;
+  const bool mapped = room && mmap(other_address(address), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                                   memory->file, (off_t)offset) != MAP_FAILED;
   if (mapped) {
     mappings[mapping_count++] = (mapping){address, bytes};
   }
@@ -571,7 +588,8 @@ ferry_status ferry_unmap(void* address) {
     }
   }
   if (bytes != 0) {  // the addresses stay reserved
-    (void)mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    (void)mmap(other_address(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+               0);
   }
   pthread_mutex_unlock(&lock);
   if (bytes == 0) {

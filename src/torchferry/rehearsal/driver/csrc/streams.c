@@ -4,6 +4,17 @@
 
 #include "machine.h"
 
+static _Atomic(ferry_order_watcher) order_watcher;
+
+void ferry_watch_order(ferry_order_watcher watcher) { atomic_store(&order_watcher, watcher); }
+
+void ferry_tell_order(int what, const void* first, const void* second, size_t bytes) {
+  const ferry_order_watcher watcher = atomic_load_explicit(&order_watcher, memory_order_acquire);
+  if (watcher != NULL) {
+    watcher(what, first, second, bytes);
+  }
+}
+
 struct ferry_stream {
   int32_t number;
 };
@@ -52,6 +63,7 @@ void ferry_set_event_flags(ferry_event* event, uint32_t flags) { event->flags = 
 uint32_t ferry_event_flags(const ferry_event* event) { return event == NULL ? 0 : event->flags; }
 
 ferry_status ferry_end_event(ferry_event* event) {
+  ferry_tell_order(FERRY_EVENT_GONE, event, NULL, 0);
   free(event);
   return event == NULL ? FERRY_BAD_ARGUMENT : FERRY_OK;
 }
@@ -62,6 +74,7 @@ ferry_status ferry_record(ferry_event* event, const ferry_stream* stream) {
   }
   atomic_store(&event->mark, ferry_mark(stream));
   atomic_store(&event->seconds, ferry_seconds());
+  ferry_tell_order(FERRY_RECORDED_EVENT, event, stream, 0);
   return FERRY_OK;
 }
 
@@ -69,6 +82,7 @@ ferry_status ferry_wait(const ferry_stream* stream, const ferry_event* event) {
   if (event == NULL) {
     return FERRY_BAD_ARGUMENT;
   }
+  ferry_tell_order(FERRY_STREAM_WAITS, stream, event, 0);
   return ferry_wait_for_mark(stream, atomic_load(&event->mark), atomic_load(&event->seconds) != 0);
 }
 
@@ -89,6 +103,29 @@ ferry_status ferry_ask_device(void) {
   const int recorded = ferry_recorded_device();
   int device = 0;
   return ask("the device", recorded >= 0 && ferry_current_device(&device) == FERRY_OK && device == recorded);
+}
+
+static ferry_status told(ferry_status status, int what, const void* which) {
+  if (status == FERRY_OK) {
+    ferry_tell_order(what, which, NULL, 0);
+  }
+  return status;
+}
+
+ferry_status ferry_wait_for_stream(const ferry_stream* stream) {
+  return told(ferry_ask_stream(stream), FERRY_HOST_HAS_STREAM, stream);
+}
+
+ferry_status ferry_wait_for_event(const ferry_event* event) {
+  return told(ferry_ask_event(event), FERRY_HOST_HAS_EVENT, event);
+}
+
+ferry_status ferry_wait_for_device(void) {
+  int device = 0;
+  const ferry_status status = ferry_ask_device();
+  return status == FERRY_OK && ferry_current_device(&device) == FERRY_OK
+             ? told(status, FERRY_HOST_HAS_DEVICE, (const void*)(intptr_t)device)
+             : status;
 }
 
 ferry_status ferry_elapsed(const ferry_event* start, const ferry_event* end, double* milliseconds) {

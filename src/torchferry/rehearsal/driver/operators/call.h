@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../csrc/card_address.h"
 #include "../../csrc/dtypes.h"
 #include "../../csrc/operators.h"
 #include "../../csrc/rounding.h"
@@ -46,7 +47,8 @@ inline at::Tensor cpu_alias(const at::Tensor& tensor) {
   auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), device->nbytes(),
-      c10::DataPtr(device->data_ptr().get(), c10::Device(c10::DeviceType::CPU)), allocator, /*resizable=*/true));
+      c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)), allocator,
+      /*resizable=*/true));
   auto alias = at::detail::make_tensor<c10::TensorImpl>(
       c10::TensorImpl::VIEW, std::move(storage),
       c10::DispatchKeySet(c10::DispatchKey::CPU) | (source->key_set() & kMathBits), source->dtype());
@@ -167,7 +169,7 @@ inline at::Tensor copied_to_device(const at::Tensor& value, c10::Device device) 
   auto made = empty_for(value, device);
   if (value.numel() != 0) {
     if (C10_LIKELY(value.is_non_overlapping_and_dense())) {
-      std::memcpy(made.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());
+      std::memcpy(host_address(made.unsafeGetTensorImpl()->mutable_data()), value.const_data_ptr(), value.nbytes());
     } else {
       cpu_alias(made).copy_(value);
     }
@@ -416,7 +418,8 @@ class Call {
         operand.alias.copy_(operand.wide);
       }
       const auto& alias = *operand.alias.unsafeGetTensorImpl();
-      const bool moved = operand.alias.storage().data_ptr().get() != operand.original.storage().data_ptr().get();
+      const bool moved =
+          operand.alias.storage().data_ptr().get() != host_address(operand.original.storage().data_ptr().get());
       if (C10_UNLIKELY(moved)) {
         operand.original.resize_(alias.sizes());
         wait_for_queue(device_);

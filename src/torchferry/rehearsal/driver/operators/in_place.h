@@ -29,7 +29,7 @@ inline bool is_plain(const at::Scalar& number) {
 }
 
 inline float* elements(const at::Tensor& tensor) {
-  return static_cast<float*>(tensor.unsafeGetTensorImpl()->mutable_data());
+  return static_cast<float*>(host_address(tensor.unsafeGetTensorImpl()->mutable_data()));
 }
 
 // Whether it was done.

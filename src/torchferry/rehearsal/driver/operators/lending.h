@@ -24,7 +24,7 @@ namespace ferry::plugin {
 class Loans {
  public:
   void add(at::Tensor tensor) {
-    void* data = tensor.unsafeGetTensorImpl()->mutable_data();
+    void* data = host_address(tensor.unsafeGetTensorImpl()->mutable_data());
     const size_t bytes = tensor.nbytes();
     loans_.push_back({std::move(tensor), data, bytes});
   }
@@ -58,7 +58,7 @@ class Loans {
   at::Tensor returned_in(const at::Tensor& value) const {
     const void* data = value.storage().data_ptr().get();
     for (const auto& each : loans_) {
-      if (each.tensor.storage().data_ptr().get() == data && is_like(each.tensor, value)) {
+      if (host_address(each.tensor.storage().data_ptr().get()) == data && is_like(each.tensor, value)) {
         return each.tensor;
       }
     }

@@ -618,6 +618,7 @@ FERRY_API int ferry_watch_refusals(const char* folders, const char* torch_folder
   return refusal_watch::watch(folders, torch_folder, settings().name.c_str());
 }
 
+FERRY_API void ferry_keep_addresses_apart() { card_address_bit = kCardAddressBit; }
 FERRY_API void ferry_queue_is_off() { plugin::has_queue = false; }
 FERRY_API void ferry_empty_queue_by(void (*function)(bool)) { plugin::empty_queue = function; }
 FERRY_API void ferry_stream_by(void* (*function)(const c10::Stream&)) { plugin::driver_stream = function; }

@@ -102,7 +102,8 @@ class Aliases {
     auto* implementation = alias.unsafeGetTensorImpl();
     auto* storage = implementation->unsafe_storage().unsafeGetStorageImpl();
     const auto* device = tensor.unsafe_storage().unsafeGetStorageImpl();
-    storage->set_data_ptr_noswap(c10::DataPtr(device->data_ptr().get(), c10::Device(c10::DeviceType::CPU)));
+    storage->set_data_ptr_noswap(
+        c10::DataPtr(host_address(device->data_ptr().get()), c10::Device(c10::DeviceType::CPU)));
     storage->set_nbytes(device->nbytes());
     if (implementation->sizes() != tensor.sizes() || implementation->strides() != tensor.strides() ||
         implementation->storage_offset() != tensor.storage_offset()) {
@@ -152,7 +153,7 @@ class Pairs {
     }
     value = as_on_card(op, std::move(value));
     if (auto left = loans.left_for(value); left.defined()) {
-      std::memcpy(left.unsafeGetTensorImpl()->mutable_data(), value.const_data_ptr(), value.nbytes());
+      std::memcpy(host_address(left.unsafeGetTensorImpl()->mutable_data()), value.const_data_ptr(), value.nbytes());
       return left;
     }
     return copied_to_device(value, device);

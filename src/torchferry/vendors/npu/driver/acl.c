@@ -438,14 +438,14 @@ FERRY_EXPORT int aclrtStreamQuery(ferry_stream* stream, uint32_t* status) {
   return acl_status(ferry_ask_stream(stream));
 }
 
-FERRY_EXPORT int aclrtSynchronizeStream(ferry_stream* stream) { return acl_status(ferry_ask_stream(stream)); }
+FERRY_EXPORT int aclrtSynchronizeStream(ferry_stream* stream) { return acl_status(ferry_wait_for_stream(stream)); }
 
 FERRY_EXPORT int aclrtSynchronizeStreamWithTimeout(ferry_stream* stream, int32_t milliseconds) {
   (void)milliseconds;
   return aclrtSynchronizeStream(stream);
 }
 
-FERRY_EXPORT int aclrtSynchronizeDevice(void) { return acl_status(ferry_ask_device()); }
+FERRY_EXPORT int aclrtSynchronizeDevice(void) { return acl_status(ferry_wait_for_device()); }
 
 FERRY_EXPORT int aclrtSynchronizeDeviceWithTimeout(int32_t milliseconds) {
   (void)milliseconds;
@@ -508,10 +508,11 @@ FERRY_EXPORT int aclrtResetEvent(ferry_event* event, ferry_stream* stream) {
   return event == NULL ? ACL_ERROR_RT_PARAM_INVALID : ACL_SUCCESS;
 }
 
-static int ask_event(const ferry_event* event) {
-  const ferry_status status = ferry_ask_event(event);
+static int event_status(ferry_status status) {
   return status == FERRY_RECORDED ? ACL_ERROR_RT_EVENT_CAPTURED : acl_status(status);
 }
+
+static int ask_event(const ferry_event* event) { return event_status(ferry_ask_event(event)); }
 
 // aclrtEventRecordedStatus and aclrtEventWaitStatus: 1 is complete. One that was never recorded is complete as well.
 FERRY_EXPORT int aclrtQueryEventStatus(ferry_event* event, int* status) {
@@ -523,7 +524,7 @@ FERRY_EXPORT int aclrtQueryEventWaitStatus(ferry_event* event, int* status) {
   return aclrtQueryEventStatus(event, status);
 }
 
-FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) { return ask_event(event); }
+FERRY_EXPORT int aclrtSynchronizeEvent(ferry_event* event) { return event_status(ferry_wait_for_event(event)); }
 
 // Events have a time only where they were made with the flag for it, and those of several processes never have one.
 static int timed(const ferry_event* event) {

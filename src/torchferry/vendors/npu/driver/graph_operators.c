@@ -66,7 +66,7 @@ FERRY_EXPORT int aclGetTensorDescDimV2(const description* tensor, size_t index, 
 FERRY_EXPORT void* aclCreateDataBuffer(void* data, size_t bytes) {
   buffer* made = malloc(sizeof *made);
   if (made != NULL) {
-    *made = (buffer){data, bytes};
+    *made = (buffer){ferry_host_address(data), bytes};
   }
   return made;
 }
@@ -169,7 +169,7 @@ FERRY_EXPORT row* aclCreateTensor(const int64_t* sizes, uint64_t dimensions, int
   if (made != NULL) {
     const size_t element = bytes_of(dtype);
     const bool is_row = element != 0 && dimensions == 2 && sizes[0] == 1 && (sizes[1] < 2 || strides[1] == 1);
-    *made = (row){(char*)data + (size_t)offset * element, element, is_row ? sizes[1] : -1};
+    *made = (row){(char*)ferry_host_address(data) + (size_t)offset * element, element, is_row ? sizes[1] : -1};
   }
   return made;
 }

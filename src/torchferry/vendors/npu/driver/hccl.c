@@ -222,8 +222,28 @@ static ferry_status do_collective(const collective* it) {
 
 static bool run_collective(void* work) { return told(do_collective(work)) == HCCL_SUCCESS; }
 
+// What a collective does with memory, to whoever looks for races. Where there is no other buffer it is done in place.
+static void tell_use(const ferry_stream* stream, const collective* it) {
+  if (it->group == NULL) {
+    return;
+  }
+  const size_t part = it->count * ferry_size_of(it->type), whole = part * ferry_ranks(it->group);
+  const bool gathers = it->kind == ALL_GATHER, spreads = it->kind == REDUCE_SCATTER || it->kind == SCATTER;
+  if (it->from != NULL) {
+    ferry_tell_order(FERRY_LIBRARY_READS, stream, it->from, spreads ? whole : part);
+  }
+  if (it->to != NULL) {
+    ferry_tell_order(FERRY_LIBRARY_WRITES, stream, it->to, gathers ? whole : part);
+  }
+}
+
 // While the stream's work is recorded into a graph, what ranks do together belongs to the graph.
 static int collect(const ferry_stream* stream, collective wanted) {
+  if (!ferry_records(stream)) {
+    tell_use(stream, &wanted);
+  }
+  wanted.from = ferry_host_address(wanted.from);
+  wanted.to = ferry_host_address(wanted.to);
   if (!ferry_records(stream)) {
     return told(do_collective(&wanted));
   }
@@ -281,6 +301,15 @@ static bool run_exchange(void* work) {
 
 static int send_and_receive(const ferry_stream* stream, ferry_group* group, const char* operation,
                             ferry_message* messages, size_t count) {
+  if (!ferry_records(stream)) {
+    for (size_t i = 0; i < count; i++) {
+      ferry_tell_order(messages[i].sends ? FERRY_LIBRARY_READS : FERRY_LIBRARY_WRITES, stream, messages[i].buffer,
+                       messages[i].bytes);
+    }
+  }
+  for (size_t i = 0; i < count; i++) {
+    messages[i].buffer = ferry_host_address(messages[i].buffer);
+  }
   if (!ferry_records(stream)) {
     return told(ferry_exchange(group, operation, messages, count));
   }
@@ -476,7 +505,7 @@ FERRY_EXPORT int HcclReduceScatterV(const void* from, const uint64_t* counts, co
     for (uint32_t i = 1; i < ranks; i++) {
       ferry_reduce_into(parts, parts + i * bytes, count, type_of(type), reduction_of(operation));
     }
-    memcpy(to, parts, bytes);
+    memcpy(ferry_host_address(to), parts, bytes);
   }
   free(parts);
   return result;
