@@ -200,7 +200,8 @@ def rendered(
 def _ways(ways: Ways, known: Mapping[str, Function], needed: dict[str, set[str]]) -> str:
     """Return the ways of an argument as text; empty where one of them leads to nothing that is known."""
     texts = []
-    for way in ways:
+    usual = [way for way in ways if not any(handed.function.lower().endswith("weightnz") for handed in way)]
+    for way in usual or ways:  # the others are for a storage format that a program asks the plugin for by name
         parts = []
         for handed in sorted(way):
             function = known.get(handed.function)

@@ -27,11 +27,9 @@ What is not in the table is not known, and never taken to pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
@@ -94,73 +92,161 @@ class _Parameter:
     rank: int
 
 
-@dataclass(frozen=True)
-class _Function:
-    source: str
-    varies: frozenset[str]
-    takes: Mapping[str, Mapping[str, _Parameter]]  # by parameter, by word of a card
-    slow: Mapping[str, frozenset[str]]
+_Way = list[tuple[str, str]]
+"""The functions that an argument is handed to one after the other, each with the parameter that it is there."""
 
 
-@dataclass(frozen=True)
 class KernelLimits:
-    """The limits that a vendor publishes for the kernels of its plugin.
+    """The limits that a vendor publishes for the kernels of its plugin; a row is read when it is asked for.
 
-    Attributes:
-        library: Whose kernels they are, such as `CANN`.
-        cards: Words of the table, by the card that they stand for.
+    Args:
+        file: The table.
+
+    Raises:
+        ValueError: it lacks a field, or has one that it should not have.
     """
 
-    library: str
-    cards: Mapping[str, str]
-    functions: Mapping[str, _Function]
-    operators: Mapping[str, Mapping[str, tuple[tuple[tuple[str, str], ...], ...]]]
+    def __init__(self, file: DataFile) -> None:
+        file.check_keys(file.document, frozenset({"library", "sources", "cards", "functions", "operators"}), "top")
+        self._file = file
+        self._words = file.table("cards")
+        self._cards = {card: word for word in self._words for card in file.texts(self._words, word, "[cards]")}
+        self._functions = file.table("functions")
+        self._operators = file.table("operators")
+        self.library = file.text(file.document, "library", "top")
+        """Whose kernels they are, such as `CANN`."""
+        if not self.library:
+            raise file.wrong("`library` says whose kernels these are")
+
+    @property
+    def cards(self) -> list[str]:
+        """The cards that the table speaks of."""
+        return list(self._cards)
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators that the table has, for one card or another."""
+        return list(self._operators)
+
+    def knows(self, card: str) -> bool:
+        """Whether the table speaks of a card."""
+        return card in self._cards
 
     def on(self, card: str) -> dict[str, list[KernelLimit]]:
-        """Return the limits on a card, by operator; empty for a card that the table does not know."""
-        word = self.cards.get(card, "")
-        found: dict[str, list[KernelLimit]] = {}
-        for operator, arguments in self.operators.items() if word else ():
-            limits = [self._limit(operator, argument, ways, word) for argument, ways in arguments.items()]
-            known = [limit for limit in limits if limit is not None]
-            if known:
-                found[operator] = known
-        return found
+        """Return the limits on a card, by operator; empty for a card that the table does not know.
+
+        Raises:
+            ValueError: a row is not as it should be.
+        """
+        word = self._cards.get(card, "")
+        return {name: limits for name in self._operators if (limits := self._of(name, word))} if word else {}
+
+    def of(self, operator: str, card: str) -> list[KernelLimit]:
+        """Return the limits of one operator on a card; raises what `on` raises."""
+        return self._of(operator, self._cards.get(card, ""))
 
     def varying(self, operator: str, card: str) -> str:
         """Return the function behind an operator that does not compute the same each time on a card; empty for none."""
-        word = self.cards.get(card, "")
-        for ways in self.operators.get(operator, {}).values():
-            for way in ways:
+        word = self._cards.get(card, "")
+        for row in self._operators.get(operator, ()):
+            for way in self._ways(operator, row)[1]:
                 for function, _ in way:
-                    if word in self.functions[function].varies:
+                    if word and word in self._functions[function].get("varies", "").split():
                         return function
         return ""
 
-    def _limit(
-        self, operator: str, argument: str, ways: tuple[tuple[tuple[str, str], ...], ...], word: str
-    ) -> KernelLimit | None:
+    def check(self) -> None:
+        """Read every row.
+
+        Raises:
+            ValueError: one is not as it should be.
+        """
+        for name, table in self._functions.items():
+            where = f"[functions.{name}]"
+            self._source(name)
+            for key in table.keys() - {"page", "varies"}:
+                for row in self._file.texts(table, key, where):
+                    cards, text = self._split(row, where)
+                    if not set(cards) <= self._words.keys():
+                        raise self._file.wrong(f"{where}: `{row}` does not begin with words of [cards]")
+                    self._read(text, where)
+            if not set(self._file.text(table, "varies", where).split()) <= self._words.keys():
+                raise self._file.wrong(f"{where}: `varies` has no words of [cards]")
+        for name in self._operators:
+            for word in self._words:
+                self._of(name, word)
+
+    def _of(self, operator: str, word: str) -> list[KernelLimit]:
+        found = []
+        for row in self._operators.get(operator, ()):
+            argument, ways = self._ways(operator, row)
+            limit = self._limit(operator, argument, ways, word)
+            if limit is not None:
+                found.append(limit)
+        return found
+
+    def _ways(self, operator: str, row: str) -> tuple[str, list[_Way]]:
+        argument, _, ways = row.partition(" ")
+        return argument, [[self._handed(operator, part) for part in way.split(" & ")] for way in ways.split(" | ")]
+
+    def _handed(self, operator: str, text: str) -> tuple[str, str]:
+        function, _, parameter = text.rpartition(".")
+        if parameter not in self._functions.get(function, ()):
+            raise self._file.wrong(f"[operators] {operator}: `{text}` is no parameter of a function of the table")
+        return function, parameter
+
+    def _limit(self, operator: str, argument: str, ways: list[_Way], word: str) -> KernelLimit | None:
         """Return what may be handed on: what every function of a way takes, for one way or another."""
         of_ways: list[_Parameter] = []
         slow: set[str] = set()
         for way in ways:
-            parts = [self.functions[name].takes[parameter].get(word) for name, parameter in way]
-            known = [part for part in parts if part is not None]
+            known = [part for name, parameter in way if (part := self._parameter(name, parameter, word)) is not None]
             if not known:  # the way is not there on this card, or nothing is said of it
                 return None
             lists = [part.dtypes for part in known if part.dtypes is not None]
             dtypes = frozenset.intersection(*lists) if lists else None
             of_ways.append(_Parameter(dtypes, min((part.rank for part in known if part.rank), default=0)))
             for name, _ in way:
-                slow |= self.functions[name].slow.get(word, frozenset())
+                part = self._parameter(name, "slow", word)
+                slow |= part.dtypes or frozenset() if part is not None else frozenset()
         every = [way.dtypes for way in of_ways if way.dtypes is not None]
-        dtypes = frozenset().union(*every) if len(every) == len(of_ways) else None
+        taken = frozenset[str]().union(*every) if len(every) == len(of_ways) else None
         ranks = [way.rank for way in of_ways]
-        function, _ = ways[0][0]
-        return KernelLimit(
-            operator, argument, dtypes, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
-            self.functions[function].source,
-        )  # fmt: skip
+        function = ways[0][0][0]
+        return KernelLimit(operator, argument, taken, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
+                           self._source(function))  # fmt: skip
+
+    def _source(self, function: str) -> str:
+        key, _, place = self._functions[function].get("page", "").partition(" ")
+        if key not in self._file.sources:
+            raise self._file.wrong(f"[functions.{function}]: `{key}` is not in [sources]")
+        return f"{self._file.sources[key]} {place}"
+
+    def _parameter(self, function: str, parameter: str, word: str) -> _Parameter | None:
+        for row in self._functions[function].get(parameter, ()):
+            cards, text = self._split(row, f"[functions.{function}]")
+            if word in cards:
+                return self._read(text, f"[functions.{function}]")
+        return None
+
+    def _split(self, row: str, where: str) -> tuple[list[str], str]:
+        cards, colon, text = row.partition(": ")
+        if not colon:
+            raise self._file.wrong(f"{where}: `{row}` is not `card ...: dtypes`")
+        return cards.split(" "), text
+
+    def _read(self, text: str, where: str) -> _Parameter:
+        known = _read_parameters.get(text)
+        if known is None:
+            letters, _, rank = text.partition("/")
+            if (rank and not rank.isdigit()) or (letters != "*" and not set(letters) <= _NAMES.keys()):
+                raise self._file.wrong(f"{where}: `{text}` is not letters of dtypes and a highest rank")
+            dtypes = None if letters == "*" else frozenset(_NAMES[letter] for letter in letters)
+            known = _read_parameters[text] = _Parameter(dtypes, int(rank or 0))
+        return known
+
+
+_read_parameters: dict[str, _Parameter] = {}
 
 
 def kernel_limits(backend: type[Backend]) -> KernelLimits | None:
@@ -175,72 +261,4 @@ def kernel_limits(backend: type[Backend]) -> KernelLimits | None:
 
 @lru_cache(maxsize=4)
 def _load(path: Path) -> KernelLimits:
-    file = DataFile(path)
-    document = file.document
-    file.check_keys(document, frozenset({"library", "sources", "cards", "functions", "operators"}), "top")
-    words = file.table("cards")
-    cards = {card: word for word in words for card in file.texts(words, word, "[cards]")}
-    functions = {name: _function(file, name, table, words) for name, table in file.table("functions").items()}
-    operators = {}
-    for name, rows in file.table("operators").items():
-        arguments = {}
-        for row in rows:
-            argument, _, ways = row.partition(" ")
-            arguments[argument] = tuple(tuple(_handed(file, name, part, functions) for part in way.split(" & "))
-                                        for way in ways.split(" | "))  # fmt: skip
-        operators[name] = arguments
-    library = file.text(document, "library", "top")
-    if not library:
-        raise file.wrong("`library` says whose kernels these are")
-    return KernelLimits(library, cards, functions, operators)
-
-
-def _handed(file: DataFile, operator: str, text: str, functions: Mapping[str, _Function]) -> tuple[str, str]:
-    function, _, parameter = text.rpartition(".")
-    if function not in functions or parameter not in functions[function].takes:
-        raise file.wrong(f"[operators] {operator}: `{text}` is no parameter of a function of the table")
-    return function, parameter
-
-
-def _function(file: DataFile, name: str, table: dict[str, Any], words: Mapping[str, Any]) -> _Function:
-    where = f"[functions.{name}]"
-    key, _, place = file.text(table, "page", where).partition(" ")
-    if key not in file.sources:
-        raise file.wrong(f"{where}: `{key}` is not in [sources]")
-    takes = {}
-    for parameter in table.keys() - {"page", "varies", "slow"}:
-        takes[parameter] = {
-            word: _parameter(file, text, where)
-            for word, text in _by_card(file, file.texts(table, parameter, where), words, where)
-        }
-    slow = {
-        word: _dtypes(file, text, where)
-        for word, text in _by_card(file, file.texts(table, "slow", where), words, where)
-    }
-    varies = frozenset(file.text(table, "varies", where).split())
-    return _Function(f"{file.sources[key]} {place}", varies, takes, slow)
-
-
-def _by_card(
-    file: DataFile, rows: tuple[str, ...], words: Mapping[str, Any], where: str
-) -> list[tuple[str, str]]:
-    found = []
-    for row in rows:
-        cards, colon, text = row.partition(": ")
-        if not colon or not set(cards.split()) <= words.keys():
-            raise file.wrong(f"{where}: `{row}` does not begin with words of [cards]")
-        found += [(word, text) for word in cards.split()]
-    return found
-
-
-def _parameter(file: DataFile, text: str, where: str) -> _Parameter:
-    dtypes, _, rank = text.partition("/")
-    if rank and not rank.isdigit():
-        raise file.wrong(f"{where}: `{text}` has no rank behind the stroke")
-    return _Parameter(None if dtypes == "*" else _dtypes(file, dtypes, where), int(rank or 0))
-
-
-def _dtypes(file: DataFile, letters: str, where: str) -> frozenset[str]:
-    if not set(letters) <= _NAMES.keys():
-        raise file.wrong(f"{where}: `{letters}` has a letter that stands for no dtype")
-    return frozenset(_NAMES[letter] for letter in letters)
+    return KernelLimits(DataFile(path))

@@ -386,6 +386,8 @@ FERRY_API void ferry_multiply_sparse_as_dense() {
   });
   replace("sparse_mask", "", [](Operator& op) { return as_is(op); });
 }
+FERRY_API void ferry_set_kernel_limits(const char* rows, int refuse) { ferry::set_kernel_limits(rows, refuse != 0); }
+FERRY_API void ferry_cast_double_to_float() { ferry::settings().casts_double = true; }
 FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode), every_layout != 0);
