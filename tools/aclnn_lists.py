@@ -66,10 +66,14 @@ class Parameter:
     Attributes:
         dtypes: torch's dtypes; None where it names none.
         rank: The highest number of dimensions; 0 where nothing general is said.
+        excluded: Dtypes that the page names as such that the card does not take.
+        is_for_card: Whether the C++ has a list of its own for the card.
     """
 
     dtypes: frozenset[str] | None = None
     rank: int = 0
+    excluded: frozenset[str] = frozenset()
+    is_for_card: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,9 +175,10 @@ def _parameters(section: str, names: tuple[str, ...]) -> Iterator[tuple[str, Par
         if name is None or name[0] not in names:
             continue
         dtypes = _dtypes(cells[at_dtype])
+        excluded = _excluded(name[0], names, beside)
         if dtypes is not None:
-            dtypes = _but_for(dtypes, name[0], names, beside)
-        yield name[0], Parameter(dtypes, _rank(cells[at_rank]) if at_rank >= 0 else 0)
+            dtypes -= excluded
+        yield name[0], Parameter(dtypes, _rank(cells[at_rank]) if at_rank >= 0 else 0, excluded)
 
 
 def _plain(cell: str) -> str:
@@ -188,8 +193,9 @@ def _dtypes(cell: str) -> frozenset[str] | None:
     return frozenset(DTYPES[word] for word in words) - {""}
 
 
-def _but_for(dtypes: frozenset[str], name: str, names: tuple[str, ...], beside: str) -> frozenset[str]:
-    """Return dtypes less those that the text beside the table excludes for a parameter."""
+def _excluded(name: str, names: tuple[str, ...], beside: str) -> frozenset[str]:
+    """Return the dtypes that the text beside the table excludes for a parameter."""
+    excluded: frozenset[str] = frozenset()
     for line in beside.splitlines():
         text = re.sub(r"<term>.*?</term>", "", line)
         found = re.search(r"不支持(?P<rest>[^。；]*)", text)
@@ -198,8 +204,8 @@ def _but_for(dtypes: frozenset[str], name: str, names: tuple[str, ...], beside: 
         of = [each for each in names if re.search(rf"(?<![A-Za-z]){each}(?![A-Za-z])", text)]
         if of and name not in of:
             continue
-        dtypes -= {DTYPES.get(word, "") for word in _DTYPE.findall(found["rest"].replace("\\_", "_"))}
-    return dtypes
+        excluded |= {DTYPES.get(word, "") for word in _DTYPE.findall(found["rest"].replace("\\_", "_"))}
+    return excluded - {""}
 
 
 def _rank(cell: str) -> int:
@@ -245,9 +251,12 @@ class Source:
         wanted = {name: name for name in parameters}
         dtypes: dict[str, frozenset[str] | None] = {}
         ranks: dict[str, int] = {}
+        self._for_all: set[str] = set()
         self._follow(start, {name: name for name, _ in start.parameters if name in wanted}, card, dtypes, ranks, set())
         return {
-            name: Parameter(dtypes.get(name), ranks.get(name, 0)) for name in wanted if name in dtypes or name in ranks
+            name: Parameter(dtypes.get(name), ranks.get(name, 0), is_for_card=name not in self._for_all)
+            for name in wanted
+            if name in dtypes or name in ranks
         }
 
     def lists_behind(self, function: str) -> frozenset[str] | None:
@@ -289,6 +298,8 @@ class Source:
             if len(given) > 1 and given[0] in names:
                 name = names[given[0]]
                 allowed = self._named(given[1], function, card)
+                if not self._chooses(given[1], function):
+                    self._for_all.add(name)
                 before = dtypes.get(name, frozenset())
                 # a check that cannot be read may let anything pass; of several, the widest counts
                 dtypes[name] = None if allowed is None or before is None else before | allowed
@@ -305,6 +316,13 @@ class Source:
             if len(given) <= len(callee.parameters):
                 pairs = zip(given, (name for name, _ in callee.parameters), strict=False)
                 self._follow(callee, {to: names[one] for one, to in pairs if one in names}, card, dtypes, ranks, met)
+
+    def _chooses(self, expression: str, function: Function) -> bool:
+        """Return whether a list depends on the card."""
+        if _V.search(expression) or re.fullmatch(r"\w*(?:Soc|Arch)\w*\(.*\)", expression, re.DOTALL):
+            return True
+        values = re.findall(rf"\b{re.escape(expression)}\s*=\s*([^;=]+);", function.body)
+        return any(self._chooses(value.strip(), function) for value in values if value.strip() != expression)
 
     def _named(self, expression: str, function: Function, card: str) -> frozenset[str] | None:
         """Return the dtypes of a list that a check names; None where it cannot be read."""
@@ -384,6 +402,48 @@ class Library:
         return near[0], self._parsed[near[0]]
 
 
+_CAST_TO = re.compile(r"l0op::Cast\([^;]*DT_")
+_CAST = re.compile(r"l0op::Cast\((?![^;]*\b[oO]ut\w*->GetDataType\(\))")
+_ON_HOST = re.compile(r"ADD_TO_LAUNCHER_LIST_AICPU|CREAT\w*AICPU|AiCpu", re.IGNORECASE)
+
+
+def slow_dtypes(library: Library, page: str, dtypes: frozenset[str], card: str, aclnn: str) -> frozenset[str]:
+    """Return those of a function's dtypes that the card computes on its host processor (AI CPU).
+
+    They are the ones that the list of the AI Core lacks, in the kernel beside the function, where that has a way to the
+    host processor and the function casts to no dtype of its own choice before.
+
+    Args:
+        library: Where the function is.
+        page: The path of its page.
+        dtypes: What it takes.
+        card: The card.
+        aclnn: The path of its C++.
+    """
+    folder = page.rpartition("/docs/")[0] + "/op_api/"
+    if _CAST_TO.search(library.sources[aclnn]):
+        return frozenset()
+    kernels = [
+        text
+        for path, text in library.sources.items()
+        if path.startswith(folder) and "/aclnn_" not in path and path.endswith(".cpp") and _ON_HOST.search(text)
+    ]
+    if len(kernels) != 1:
+        return frozenset()
+    lists = {found["name"]: _values(found["values"]) for found in _LIST.finditer(without_comments(kernels[0]))}
+    core = {name: values for name, values in lists.items() if "AICORE" in name.replace("_", "").upper()}
+    own = [values for name, values in core.items() if _is_for(name, card)]
+    if not own:
+        return frozenset()
+    slow = dtypes - frozenset[str]().union(*own) - {"bool"}
+    # whole numbers may become others on the way, where there is a cast to a dtype that the C++ works out
+    return slow & _STAY if _CAST.search(library.sources[aclnn]) else slow
+
+
+_STAY = frozenset({"float64", "complex64", "complex128"})
+"""Dtypes that no rule of promotion leads to the AI Core's."""
+
+
 def limits_of(page: Page, source: Source | None, function: str, card: str) -> dict[str, Parameter]:
     """Return what a function takes on a card, by parameter: what its page names, and what its C++ lets pass."""
     of_source = source.checks(function, page.names, card) if source else {}
@@ -400,6 +460,8 @@ def limits_of(page: Page, source: Source | None, function: str, card: str) -> di
             dtypes = dtypes | behind
         elif dtypes is not None and source is None:
             dtypes = None
+        if dtypes is not None and not (checked is not None and checked.is_for_card):
+            dtypes -= said.excluded
         rank = checked.rank if checked is not None and checked.rank else said.rank
         if dtypes is not None or rank:
             limits[name] = Parameter(dtypes, rank)

@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
-from aclnn_lists import CARDS, Library, Page, Parameter, limits_of, read_page
+from aclnn_lists import CARDS, Library, Page, Parameter, limits_of, read_page, slow_dtypes
 from plugin_calls import Handed, Kernels, Ways, all_ways, functions, read_functions, without_comments
 
 from torchferry.backends.datafile import VENDORS
@@ -102,6 +102,7 @@ class Function:
         order: Its parameters.
         takes: By card, what its parameters take.
         varies: The cards on which it does not compute the same each time, by default.
+        slow: By card, the dtypes that it computes on its host processor.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Function:
     order: tuple[str, ...]
     takes: Mapping[str, Mapping[str, Parameter]]
     varies: tuple[str, ...]
+    slow: Mapping[str, frozenset[str]]
 
 
 def read_library(lib: Library, key: str) -> dict[str, Function]:
@@ -129,8 +131,19 @@ def read_library(lib: Library, key: str) -> dict[str, Function]:
             orders = {page.names for page in of_card.values()}
             varies = tuple(card for card, page in of_card.items() if page.deterministic is False)
             if len(orders) == 1 and name not in found:
-                found[name] = Function(name, f"{key} {path}", orders.pop(), takes, varies)
+                slow = {
+                    card: slow_dtypes(lib, path, _first(parameters, orders), card, source[0])
+                    for card, parameters in takes.items()
+                    if source is not None
+                }
+                found[name] = Function(name, f"{key} {path}", orders.pop(), takes, varies, slow)
     return found
+
+
+def _first(parameters: Mapping[str, Parameter], orders: set[tuple[str, ...]]) -> frozenset[str]:
+    """Return what the first parameter takes, which is a tensor."""
+    name = next(iter(orders))[0]
+    return (parameters[name].dtypes if name in parameters else None) or frozenset()
 
 
 def codes(parameter: Parameter) -> str:
@@ -154,6 +167,12 @@ def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
             lines.append(f"{name} = [{', '.join(f'{chr(34)}{row}{chr(34)}' for row in rows)}]")
     if not lines and not function.varies:
         return []
+    by_slow: dict[str, list[str]] = {}
+    for card, dtypes in function.slow.items():
+        if dtypes:
+            by_slow.setdefault("".join(sorted(CODES[name] for name in dtypes)), []).append(card)
+    slow = ", ".join(f'"{" ".join(cards)}: {text}"' for text, cards in by_slow.items())
+    lines += [f"slow = [{slow}]"] if slow else []
     varies = [f'varies = "{" ".join(function.varies)}"'] if function.varies else []
     return [f"[functions.{function.name}]", f'page = "{function.page}"', *varies, *lines, ""]
 
@@ -166,8 +185,11 @@ def by_hand(text: str) -> dict[str, dict[str, Ways]]:
         for name in row["names"]:
             found[name] = {
                 argument: frozenset(
-                    frozenset({Handed(function, int(position))})
-                    for function, _, position in (way.partition(" ") for way in ways)
+                    frozenset(
+                        Handed(function, int(position))
+                        for function, _, position in (part.partition(" ") for part in way.split(" & "))
+                    )
+                    for way in ways
                 )
                 for argument, ways in row["takes"].items()
             }

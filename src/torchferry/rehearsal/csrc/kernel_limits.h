@@ -70,6 +70,15 @@ inline void check_limits(Operator& op, const torch::jit::Stack& stack, size_t co
   }
 }
 
+// A copy on the device between two dtypes is a cast: both are looked up where the vendor says what a cast takes.
+inline void check_cast(const at::Tensor& to, const at::Tensor& from) {
+  static auto& op = Operators::instance().of(c10::Dispatcher::singleton().findSchemaOrThrow("aten::_to_copy", ""));
+  if (C10_UNLIKELY(to.scalar_type() != from.scalar_type())) {
+    check_limits(op, from, 0);
+    check_limits(op, to, 0);
+  }
+}
+
 // Read rows of tabs: operator, argument, dtypes (a bit for each), rank, slow dtypes, function, where it is published.
 inline void set_kernel_limits(const char* rows, bool refuse) {
   settings().limits_refuse = refuse;

@@ -265,6 +265,16 @@ class Operators {
     return made;
   }
 
+  // The operators of which something is published.
+  std::vector<std::string> limited() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    std::vector<std::string> names;
+    for (const auto& each : limits_) {
+      names.push_back(each.first);
+    }
+    return names;
+  }
+
   // What the vendor publishes of an argument; also for operators met later. Set before the first call.
   void limit(const std::string& name, size_t count, size_t index, const ArgumentLimit& limit) {
     const std::lock_guard<std::mutex> guard(mutex_);

@@ -210,6 +210,9 @@ class Served final : public c10::OperatorKernel {
     }
     {
       const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+      if (to && from) {
+        check_cast(self, source);
+      }
       auto target = to ? cpu_alias(self) : self;
       target.copy_(from ? cpu_alias(source) : source);
       if (to) {
