@@ -259,25 +259,29 @@ class Source:
             if name in dtypes or name in ranks
         }
 
-    def lists_behind(self, function: str) -> frozenset[str] | None:
-        """Return every dtype in a list that the C++ behind a function reads; None where it reads none."""
+    def _behind(self, function: str) -> Iterator[Function]:
+        """Yield the functions of the file that one of the library comes to."""
         start = self._functions.get(f"{function}GetWorkspaceSize")
-        found: set[str] = set()
         met: set[str] = set()
         todo = [start] if start else []
-        any_list = False
         while todo:
             each = todo.pop()
             if each.name in met:
                 continue
             met.add(each.name)
-            for word in set(re.findall(r"\w+", each.body)):
-                if word in self._lists:
-                    any_list = True
-                    found |= self._lists[word]
-                elif word in self._functions and word not in met:
-                    todo.append(self._functions[word])
-        return frozenset(found) if any_list else None
+            yield each
+            words = set(re.findall(r"\w+", each.body)) - met
+            todo += [self._functions[word] for word in words if word in self._functions]
+
+    def lists_behind(self, function: str) -> frozenset[str] | None:
+        """Return every dtype in a list that the C++ behind a function reads; None where it reads none."""
+        words = {word for each in self._behind(function) for word in re.findall(r"\w+", each.body)}
+        lists = [self._lists[word] for word in words if word in self._lists]
+        return frozenset[str]().union(*lists) if lists else None
+
+    def looks_at_dtypes(self, function: str) -> bool:
+        """Return whether the C++ behind a function checks the dtype of a parameter of its own against a list."""
+        return any(_CHECK.search(each.body) for each in self._behind(function))
 
     def _follow(
         self,
@@ -452,14 +456,15 @@ def limits_of(page: Page, source: Source | None, function: str, card: str) -> di
     for name, said in page.parameters.items():
         checked = of_source.get(name)
         dtypes = said.dtypes
-        if dtypes is not None and checked is not None and name in of_source:
-            dtypes = dtypes if checked.dtypes is None and checked.rank else None if checked.dtypes is None else (
-                dtypes | checked.dtypes
-            )
-        elif dtypes is not None and behind is not None:
-            dtypes = dtypes | behind
-        elif dtypes is not None and source is None:
-            dtypes = None
+        if dtypes is not None:
+            if source is None:
+                dtypes = None
+            elif checked is not None and checked.dtypes is not None:
+                dtypes |= checked.dtypes
+            elif source.looks_at_dtypes(function):  # of other parameters alone: this one may be cast
+                dtypes = frozenset(DTYPES.values()) - {""} if said.excluded else None
+            elif behind is not None:
+                dtypes |= behind
         if dtypes is not None and not (checked is not None and checked.is_for_card):
             dtypes -= said.excluded
         rank = checked.rank if checked is not None and checked.rank else said.rank

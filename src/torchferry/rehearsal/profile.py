@@ -104,6 +104,7 @@ class Profile:
         kernel_limits: What the card's kernels take, as `published_limits.text_of` has it; None where nobody publishes it.
         beyond_limits: What happens with anything else, one of `published_limits.MODES`.
         casts_double: Whether a cast on the device to float64 gives float32.
+        saturates: Whether float16 results that are too large become the largest number, and not infinity.
         unknown: The facts that are not known, as short phrases; each is a message of the catalog.
     """
 
@@ -134,6 +135,7 @@ class Profile:
     kernel_limits: str | None = None
     beyond_limits: str = "refuse"
     casts_double: bool = False
+    saturates: bool = False
     unknown: tuple[str, ...] = ()
 
     def to_json(self) -> str:
@@ -249,6 +251,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         kernel_limits=_limits(backend, base),
         beyond_limits=own.get("kernel_limits", "refuse"),
         casts_double=table.casts_double,
+        saturates=base.overflow == "saturates",
         unknown=tuple(unknown),
     )
 
