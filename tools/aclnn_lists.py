@@ -299,8 +299,9 @@ class Source:
         body = function.body
         for found in _CHECK.finditer(body):
             given = split_arguments(body[found.end() : closing(body, found.end() - 1)])
-            if len(given) > 1 and given[0] in names:
-                name = names[given[0]]
+            one = re.sub(r"^\(\*(\w+)\)\[\w+\]$|^(\w+)\[\w+\]$", r"\1\2", given[0]) if given else ""
+            if len(given) > 1 and one in names:
+                name = names[one]
                 allowed = self._named(given[1], function, card)
                 if not self._chooses(given[1], function):
                     self._for_all.add(name)
@@ -325,8 +326,9 @@ class Source:
         """Return whether a list depends on the card."""
         if _V.search(expression) or re.fullmatch(r"\w*(?:Soc|Arch)\w*\(.*\)", expression, re.DOTALL):
             return True
-        values = re.findall(rf"\b{re.escape(expression)}\s*=\s*([^;=]+);", function.body)
-        return any(self._chooses(value.strip(), function) for value in values if value.strip() != expression)
+        if "?" in expression:
+            return True
+        return any(self._chooses(value, function) for value in self._values(expression, function))
 
     def _named(self, expression: str, function: Function, card: str) -> frozenset[str] | None:
         """Return the dtypes of a list that a check names; None where it cannot be read."""
@@ -337,10 +339,10 @@ class Source:
             return self._lists[expression]
         if found := re.fullmatch(r"(?P<name>\w+)\((?:.*)\)", expression, re.DOTALL):
             return self._chosen(self._functions.get(found["name"]), card)
-        values = re.findall(rf"\b{re.escape(expression)}\s*=\s*([^;=]+);", function.body)
-        lists = [self._named(value.strip(), function, card) for value in values if value.strip() != expression]
+        values = self._values(expression, function)
+        lists = [self._named(value, function, card) for value in values]
         if not lists:
-            return None
+            return self._of_names(expression, card)
         whole: frozenset[str] = frozenset()
         for each in lists:
             if each is None:
@@ -353,7 +355,19 @@ class Source:
             return None
         if found := _V.search(function.body):
             return self._lists.get(found["new"] if card in _NEW[found["kind"]] else found["old"])
-        names = [name for name in dict.fromkeys(re.findall(r"\w+", function.body)) if name in self._lists]
+        return self._of_names(function.body, card)
+
+    @staticmethod
+    def _values(expression: str, function: Function) -> list[str]:
+        """Return what a variable is given in a function."""
+        if re.fullmatch(r"\w+", expression) is None:
+            return []
+        found = re.findall(rf"(?<![\w.>]){expression}\s*=(?!=)\s*([^;]+);", function.body)
+        return [value.strip() for value in found if value.strip() != expression]
+
+    def _of_names(self, text: str, card: str) -> frozenset[str] | None:
+        """Return the dtypes of the lists that a text names: of those for the card, where some are marked as such."""
+        names = [name for name in dict.fromkeys(re.findall(r"\w+", text)) if name in self._lists]
         if not names:
             return None
         own = [name for name in names if _is_for(name, card)] or names
@@ -396,7 +410,11 @@ class Library:
         """Return the C++ file that defines a function: in the folder of its page, else the only one that does."""
         folder = page.rpartition("/docs/")[0]
         head = f"{function}GetWorkspaceSize("
-        having = [path for path, text in self.sources.items() if head in text and path.endswith(".cpp")]
+        having = [
+            path
+            for path, text in self.sources.items()
+            if head in text and path.endswith(".cpp") and "/tests/" not in path and "/ut/" not in path
+        ]
         near = [path for path in having if path.startswith(folder + "/")] or having
         near = [path for path in near if "experimental" not in path] or near
         if len(near) != 1:
@@ -453,8 +471,11 @@ def limits_of(page: Page, source: Source | None, function: str, card: str) -> di
     of_source = source.checks(function, page.names, card) if source else {}
     behind = source.lists_behind(function) if source else None
     limits = {}
-    for name, said in page.parameters.items():
-        checked = of_source.get(name)
+    for name in page.names:
+        said, checked = page.parameters.get(name, Parameter()), of_source.get(name)
+        if name not in page.parameters and checked is not None and (checked.dtypes is not None or checked.rank):
+            limits[name] = checked  # the page has no table: the C++ alone says it
+            continue
         dtypes = said.dtypes
         if dtypes is not None:
             if source is None:

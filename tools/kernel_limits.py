@@ -113,8 +113,8 @@ class Function:
     slow: Mapping[str, frozenset[str]]
 
 
-def read_library(lib: Library, key: str) -> dict[str, Function]:
-    """Return the functions of a repository, by name."""
+def read_library(lib: Library, key: str, others: Iterable[Library] = ()) -> dict[str, Function]:
+    """Return the functions of a repository, by name; the C++ of some lies in another one."""
     found: dict[str, Function] = {}
     for path, text in sorted(lib.pages.items()):
         if "/experimental/" in f"/{path}":
@@ -122,7 +122,8 @@ def read_library(lib: Library, key: str) -> dict[str, Function]:
         by_card = {card: read_page(text, card) for card in CARDS}
         for name in {name for pages in by_card.values() for name in pages}:
             of_card: dict[str, Page] = {card: pages[name] for card, pages in by_card.items() if name in pages}
-            source = lib.source_of(name, path)
+            owner = next((each for each in (lib, *others) if each.source_of(name, path) is not None), lib)
+            source = owner.source_of(name, path)
             takes = {
                 card: limits_of(page, source[1] if source else None, name, card)
                 for card, page in of_card.items()
@@ -132,7 +133,7 @@ def read_library(lib: Library, key: str) -> dict[str, Function]:
             varies = tuple(card for card, page in of_card.items() if page.deterministic is False)
             if len(orders) == 1 and name not in found:
                 slow = {
-                    card: slow_dtypes(lib, path, _first(parameters, orders), card, source[0])
+                    card: slow_dtypes(owner, path, _first(parameters, orders), card, source[0])
                     for card, parameters in takes.items()
                     if source is not None
                 }
@@ -197,9 +198,19 @@ def by_hand(text: str) -> dict[str, dict[str, Ways]]:
 
 
 def rendered(
-    sources: Mapping[str, str], known: Mapping[str, Function], operators: Mapping[str, Mapping[str, Ways]]
+    sources: Mapping[str, str],
+    known: Mapping[str, Function],
+    operators: Mapping[str, Mapping[str, Ways]],
+    newest: set[str],
 ) -> str:
-    """Return the text of the table."""
+    """Return the text of the table.
+
+    Args:
+        sources: Its sources, by key.
+        known: The functions that were read.
+        operators: For each operator, what its arguments are handed to.
+        newest: Operators of which nothing is said for the newest card.
+    """
     needed: dict[str, set[str]] = {}
     rows: list[str] = []
     for operator, arguments in sorted(operators.items()):
@@ -209,7 +220,8 @@ def rendered(
             if text:
                 texts[argument] = text
         if texts:
-            inner = ", ".join(f'"{argument} {text}"' for argument, text in texts.items())
+            not_on = " - 950" if operator in newest else ""
+            inner = ", ".join(f'"{argument} {text}{not_on}"' for argument, text in texts.items())
             rows.append(f'"{operator}" = [{inner}]')
     cards = [f"{word} = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]" for word, names in _CARDS.items()]
     lines = [_HEAD, 'library = "CANN"', "", "[sources]", *(f'{key} = "{text}"' for key, text in sources.items()), ""]
@@ -263,17 +275,18 @@ def main(arguments: list[str]) -> int:
     *libraries, plugin = [Checkout(Path(path)) for path in arguments[1:]]
     known: dict[str, Function] = {}
     sources = {}
-    for (key, name), checkout in zip(_LIBRARIES.items(), libraries, strict=True):
-        read = library(checkout, name)
-        sources[key] = f"github.com/{name}@{read.commit[:12]}"
-        known = {**read_library(read, key), **known}
+    read = [library(checkout, name) for name, checkout in zip(_LIBRARIES.values(), libraries, strict=True)]
+    for key, lib in zip(_LIBRARIES, read, strict=True):
+        sources[key] = f"github.com/{lib.name}@{lib.commit[:12]}"
+        known = {**read_library(lib, key, read), **known}
     declared = read_functions("\n".join(plugin.texts(r"^op_plugin/config/op_plugin_functions\.yaml$").values()))
     files = plugin.texts(r"^op_plugin/ops/opapi/[^/]*\.cpp$")
     kernels = Kernels([each for text in files.values() for each in functions(without_comments(text))])
     sources[_PLUGIN] = f"github.com/Ascend/op-plugin@{plugin.commit[:12]} op_plugin/config, op_plugin/ops/opapi"
     operators = {**all_ways(declared, kernels), **by_hand(_HAND.read_text(encoding="utf-8"))}
     own = {name: ways for name, ways in operators.items() if not name.startswith(("npu_", "_npu"))}
-    text = rendered(sources, known, own)
+    newest = {each.schema.name for each in declared if kernels.asks_for_newest(each.schema)}
+    text = rendered(sources, known, own, newest)
     path = VENDORS / "npu" / "kernel_limits.toml"
     path.write_text(text, encoding="utf-8")
     print(f"{path}: {len(text)} bytes")

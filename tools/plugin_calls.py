@@ -306,6 +306,9 @@ _EXEC_CALL = re.compile(r"\bEXEC_NPU(?:_NO_FORMAT_CHECK)?_CMD(?:_SYNC)?\s*\(")
 _EMPTY = re.compile(r"^\s*(?P<name>\w+)\.numel\(\)\s*==\s*0\s*$")
 _ON_HOST = re.compile(r"!\s*(?:torch_npu::utils::)?is_npu\((?P<name>\w+)\)|is_scalar_wrapped_to_tensor\((?P<other>\w+)\)"
                       r"|(?P<third>\w+)\.device\(\)(?:\.type\(\) == at::kCPU|\.is_cpu\(\))")  # fmt: skip
+_NEWEST = re.compile(r"^\s*(?P<other>!\s*)?(?:is_ascend950_path\(\)|c10_npu::IsAclnnOnly\(\))\s*$")
+"""Asks for the newest cards alone, which may go another way: what is said of a kernel that asks is not said of them."""
+
 _UNDEFINED = re.compile(r"^\s*!\s*(?P<name>\w+)\.(?:defined|has_value)\(\)\s*$")
 
 
@@ -347,6 +350,10 @@ class Kernels:
                 name: result[name] | found[name] for name in result.keys() & found.keys()
             }
         return result or {}
+
+    def asks_for_newest(self, schema: Schema) -> bool:
+        """Return whether the kernel of an operator does something else on the newest cards, as far as it is plain."""
+        return any(re.search(r"is_ascend950_path|IsAclnnOnly", each.body) for each in self.of(schema))
 
     def returned(self, name: str, count: int) -> int:
         """Return which of its `count` arguments a function returns, as it is or seen otherwise; -1 for none."""
@@ -425,6 +432,8 @@ class Kernels:
     def _choose(self, branch: Branch, going: list[_Way]) -> list[_Way]:
         if branch.text == "true":
             return self._walk(branch.then, going)
+        if newest := _NEWEST.match(branch.text):
+            return self._walk(branch.then if newest["other"] else branch.otherwise, going)
         asked = tuple(self._calls(branch.text))
         going = [way._replace(calls=(*way.calls, *asked)) for way in going]
         host = {name for found in _ON_HOST.finditer(branch.text) for name in found.groups() if name}

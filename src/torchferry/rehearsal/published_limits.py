@@ -60,8 +60,9 @@ def for_device(text: str, numbers: Mapping[str, int]) -> str:
 
 
 def operators_in(text: str) -> frozenset[str]:
-    """Return the operators of which a text of `text_of` says something, with `aten::`."""
-    return frozenset(line.partition("\t")[0] for line in text.splitlines())
+    """Return the operators of whose dtypes a text of `text_of` says something, with `aten::`."""
+    rows = (line.split("\t", 3) for line in text.splitlines())
+    return frozenset(operator for operator, _, letters, _ in rows if letters != "*")
 
 
 def unknown_among(used: Iterable[str], text: str) -> list[str]:
