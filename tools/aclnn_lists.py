@@ -324,8 +324,11 @@ class Source:
 
     def _chooses(self, expression: str, function: Function) -> bool:
         """Return whether a list depends on the card."""
-        if _V.search(expression) or re.fullmatch(r"\w*(?:Soc|Arch)\w*\(.*\)", expression, re.DOTALL):
+        if _V.search(expression):
             return True
+        if called := re.fullmatch(r"(?P<name>\w+)\(.*\)", expression, re.DOTALL):
+            chosen = self._functions.get(called["name"])
+            return chosen is not None and len(set(re.findall(r"\w+", chosen.body)) & self._lists.keys()) > 1
         if "?" in expression:
             return True
         return any(self._chooses(value, function) for value in self._values(expression, function))
@@ -370,7 +373,8 @@ class Source:
         names = [name for name in dict.fromkeys(re.findall(r"\w+", text)) if name in self._lists]
         if not names:
             return None
-        own = [name for name in names if _is_for(name, card)] or names
+        own = [name for name in names if _is_for(name, card)]
+        own = own or [name for name in names if card == "950" or not _NEWEST.search(name)] or names
         return frozenset().union(*(self._lists[name] for name in own))
 
 
@@ -379,8 +383,11 @@ def _values(text: str) -> frozenset[str]:
     return frozenset(DTYPES.get({"BF16": "BFLOAT16"}.get(name, name), "") for name in names) - {""}
 
 
+_NEWEST = re.compile(r"950|910_?95|910D|REG_?BASE|3510", re.IGNORECASE)
+
+
 def _is_for(name: str, card: str) -> bool:
-    newest = re.search(r"950|910_?95|910D|REG_?BASE|3510", name, re.IGNORECASE) is not None
+    newest = _NEWEST.search(name) is not None
     is_910b = re.search(r"910B|910_?93|2201", name, re.IGNORECASE) is not None and not newest
     if card == "950":
         return newest

@@ -95,7 +95,7 @@ class Declared:
 
 _FUNC = re.compile(r"^  - func: (?P<schema>\S.*)$")
 _EXEC = re.compile(r"^      exec: (?P<call>aclnn\w+(?:, .*)?)$")
-_INHERIT = re.compile(r"^      structured_inherit: (?P<other>\S+)$")
+_INHERIT = re.compile(r"^ +structured_(?:inherit|delegate): (?P<other>\S+)$")
 
 
 def read_functions(text: str) -> list[Declared]:
@@ -304,7 +304,7 @@ _RETURNED = re.compile(r"\breturn\b([^;]*);")
 _SEEN = re.compile(r"^\w+(?:\.(?:as_strided|contiguous|view|reshape)\(.*\))?$", re.DOTALL)
 _EXEC_CALL = re.compile(r"\bEXEC_NPU(?:_NO_FORMAT_CHECK)?_CMD(?:_SYNC)?\s*\(")
 _EMPTY = re.compile(r"^\s*(?P<name>\w+)\.numel\(\)\s*==\s*0\s*$")
-_ON_HOST = re.compile(r"!\s*(?:torch_npu::utils::)?is_npu\((?P<name>\w+)\)|is_scalar_wrapped_to_tensor\((?P<other>\w+)\)"
+_ON_HOST = re.compile(r"!\s*(?:torch_npu::utils::)?is_npu\((?P<name>\w+)\)|(?:is_scalar_wrapped_to_tensor|IsCPUScalar)\((?P<other>\w+)\)"
                       r"|(?P<third>\w+)\.device\(\)(?:\.type\(\) == at::kCPU|\.is_cpu\(\))")  # fmt: skip
 _NEWEST = re.compile(r"^\s*(?P<other>!\s*)?(?:is_ascend950_path\(\)|c10_npu::IsAclnnOnly\(\))\s*$")
 """Asks for the newest cards alone, which may go another way: what is said of a kernel that asks is not said of them."""
@@ -403,11 +403,11 @@ class Kernels:
             added = frozenset(Handed(call.function, at) for at in positions)
             return {option | added for option in options}
         callees = [each for each in self._by_name.get(call.function, ()) if len(each.parameters) == len(call.given)]
-        if len(callees) != 1 or not positions:
+        if not callees or not positions:
             return options
-        ways = self._ways_of(callees[0])
         for at in positions:
-            of_parameter = ways.get(callees[0].parameters[at][0])
+            of_each = [self._ways_of(callee).get(callee.parameters[at][0]) for callee in callees]
+            of_parameter = frozenset().union(*(ways for ways in of_each if ways)) if all(of_each) else None
             if of_parameter:
                 options = {option | way for option in options for way in of_parameter}
                 if len(options) > _MOST_WAYS:
