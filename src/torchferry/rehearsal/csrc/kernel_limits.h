@@ -41,8 +41,8 @@ inline void check_limits(Operator& op, const at::Tensor& tensor, size_t index) {
   const auto dtype = bit(tensor.scalar_type());
   const bool fits = (limit.taken & dtype) != 0 && (limit.rank == 0 || tensor.dim() <= limit.rank);
   if (fits) {
-    if ((limit.told_slow.fetch_or(dtype) & dtype) == 0) {
-      emit(Event::kSlowKernel, op.name, c10::str(limit.argument, " of ", tensor.scalar_type(), ", ", limit.function));
+    if (((*op.limits)[0].told_slow.fetch_or(dtype) & dtype) == 0) {
+      emit(Event::kSlowKernel, op.name, c10::str(tensor.scalar_type(), ", ", limit.function));
     }
     return;
   }
