@@ -254,7 +254,7 @@ class Source:
         self._for_all: set[str] = set()
         self._follow(start, {name: name for name, _ in start.parameters if name in wanted}, card, dtypes, ranks, set())
         return {
-            name: Parameter(dtypes.get(name), ranks.get(name, 0), is_for_card=name not in self._for_all)
+            name: Parameter(dtypes.get(name), ranks.get(name, 0), is_for_card=name in dtypes and name not in self._for_all)
             for name in wanted
             if name in dtypes or name in ranks
         }

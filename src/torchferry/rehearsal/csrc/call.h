@@ -35,6 +35,8 @@ class Call {
   }
 
   Operator& op() { return op_; }
+  // The arguments come without their numbers: no limit is looked up for them.
+  void without_index() { knows_index_ = false; }
   c10::Device device() const { return device_; }
   void place_on(c10::Device device) {
     if (!placed_) {
@@ -206,7 +208,9 @@ class Call {
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
     }
-    check_limits(op_, tensor, index);
+    if (C10_LIKELY(knows_index_)) {
+      check_limits(op_, tensor, index);
+    }
     auto alias =
         C10_LIKELY(op_.layout == Layout::kDense) ? cpu_alias(tensor, twin_of(tensor.storage())) : lasting_alias(tensor);
     writes_ |= writes;
@@ -400,6 +404,7 @@ class Call {
   Operator& op_;
   c10::Device device_;
   bool placed_ = false;
+  bool knows_index_ = true;
   bool falls_back_ = false;
   bool half_ = false;
   bool mixed_ = false;
