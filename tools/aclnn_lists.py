@@ -215,7 +215,9 @@ def _rank(cell: str) -> int:
 
 # --- C++ ---
 
-_LIST = re.compile(r"initializer_list<\s*(?:op::|ge::)?DataType\s*>&?\s*(?P<name>\w+)\s*(?:=\s*)?\{(?P<values>[^{}]*)\}")
+_LIST = re.compile(
+    r"initializer_list<\s*(?:op::|ge::)?DataType\s*>&?\s*(?P<name>\w+)\s*(?:=\s*)?\{(?P<values>[^{}]*)\}"
+)
 _CHECK = re.compile(r"OP_CHECK_DTYPE_NOT_SUPPORT\s*\(")
 _MAX_DIM = re.compile(r"OP_CHECK_MAX_DIM\(\s*(?P<name>\w+)\s*,\s*(?P<most>\w+)\s*,")
 _NUMBER = re.compile(r"constexpr\s+\w+\s+(?P<name>\w+)\s*=\s*(?P<value>\d+)\s*;")
@@ -254,7 +256,9 @@ class Source:
         self._for_all: set[str] = set()
         self._follow(start, {name: name for name, _ in start.parameters if name in wanted}, card, dtypes, ranks, set())
         return {
-            name: Parameter(dtypes.get(name), ranks.get(name, 0), is_for_card=name in dtypes and name not in self._for_all)
+            name: Parameter(
+                dtypes.get(name), ranks.get(name, 0), is_for_card=name in dtypes and name not in self._for_all
+            )
             for name in wanted
             if name in dtypes or name in ranks
         }

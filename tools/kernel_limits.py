@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import tomllib
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
@@ -164,7 +165,9 @@ def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
             if parameter is not None:
                 by_codes.setdefault(codes(parameter), []).append(card)
         if by_codes:
-            rows = [f"{' '.join(cards)}: {text}" for text, cards in sorted(by_codes.items(), key=lambda row: -len(row[1]))]
+            rows = [
+                f"{' '.join(cards)}: {text}" for text, cards in sorted(by_codes.items(), key=lambda row: -len(row[1]))
+            ]
             lines.append(f"{name} = [{', '.join(f'{chr(34)}{row}{chr(34)}' for row in rows)}]")
     if not lines and not function.varies:
         return []
@@ -263,7 +266,12 @@ _CARDS = {
 }
 """Products, as the pages' marks call them, and the cards of `cards.toml`."""
 
-_LIBRARIES = {"MATH": "hicann/ops-math", "NN": "hicann/ops-nn", "CV": "hicann/ops-cv", "TRANS": "hicann/ops-transformer"}
+_LIBRARIES = {
+    "MATH": "hicann/ops-math",
+    "NN": "hicann/ops-nn",
+    "CV": "hicann/ops-cv",
+    "TRANS": "hicann/ops-transformer",
+}
 _PLUGIN = "PLUGIN"
 
 

@@ -36,7 +36,9 @@ _BY_MACRO = frozenset({"float64", "float32", "float16", "bfloat16", "int32", "in
 """What `MUSA_TENSOR_TYPE_CHECK` lets pass (torch_musa/csrc/aten/utils/Utils.h:56)."""
 
 _NAMED = re.compile(r"^- func: (?P<name>\S+)$|^    PrivateUse1: (?P<function>\w+)$", re.MULTILINE)
-_COMPARED = re.compile(r"^(?P<name>\w+)(?:\.|->)(?:scalar_type\(\)|dtype\(\)) == (?:at::|c10::)?(?:ScalarType::|k)(?P<dtype>\w+)$")
+_COMPARED = re.compile(
+    r"^(?P<name>\w+)(?:\.|->)(?:scalar_type\(\)|dtype\(\)) == (?:at::|c10::)?(?:ScalarType::|k)(?P<dtype>\w+)$"
+)
 _ABSENT = re.compile(r"^!\s*\w+(?:\.|->)(?:has_value|defined)\(\)$")
 
 
@@ -181,7 +183,9 @@ def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
     cards = ", ".join(f'"{card}"' for card in _CARDS)
     lines = [head, 'library = "torch_musa"', "", "[sources]", f'MUSA = "github.com/MooreThreads/torch_musa@{commit[:12]}"', "",
              "[cards]", f"all = [{cards}]", ""]  # fmt: skip
-    return "\n".join([*lines, *(line for _, part in sorted(functions_.items()) for line in part), "[operators]", *rows, ""])
+    return "\n".join(
+        [*lines, *(line for _, part in sorted(functions_.items()) for line in part), "[operators]", *rows, ""]
+    )
 
 
 def main(arguments: list[str]) -> int:

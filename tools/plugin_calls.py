@@ -346,9 +346,9 @@ class Kernels:
                 for name, (parameter, kind) in zip(names, function.parameters, strict=True)
                 if kind == "tensor" and parameter in ways
             }
-            result = found if result is None else {
-                name: result[name] | found[name] for name in result.keys() & found.keys()
-            }
+            result = (
+                found if result is None else {name: result[name] | found[name] for name in result.keys() & found.keys()}
+            )
         return result or {}
 
     def asks_for_newest(self, schema: Schema) -> bool:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.rehearsal.child import run_snippet
 from tests.rehearsal.limited_programs import LIMITED, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
 from torchferry.backends.kernel_limits import KernelLimit
@@ -51,7 +47,9 @@ def test_a_limit_that_nobody_catches_fails_with_the_words_of_the_library(tmp_pat
     assert "program.py:2  aten::expm1 (self not implemented for Double; github.com/hicann/ops-math@" in told
 
 
-@pytest.mark.parametrize(("mode", "kinds"), [("refuse", {"kernel-limit"}), ("report", {"beyond-limit"}), ("ignore", set())])
+@pytest.mark.parametrize(
+    ("mode", "kinds"), [("refuse", {"kernel-limit"}), ("report", {"beyond-limit"}), ("ignore", set())]
+)
 def test_a_profile_says_what_becomes_of_it(mode: str, kinds: set[str], tmp_path: Path) -> None:
     (tmp_path / "card.toml").write_text(f'extends = "910B"\nkernel_limits = "{mode}"\n', encoding="utf-8")
     text = """\
@@ -98,11 +96,18 @@ def test_what_is_handed_to_the_device() -> None:
     first, second = (line.split("\t") for line in for_device(text, {"float32": 6, "int8": 1, "int64": 4}).splitlines())
     assert first[:2] == ["aten::x.y", "self"]
     mask = int(first[2])
-    assert [bool(mask >> number & 1) for number in (6, 1, 4, 40)] == [True, True, False, True]  # 40: no name for it here
+    assert [bool(mask >> number & 1) for number in (6, 1, 4, 40)] == [
+        True,
+        True,
+        False,
+        True,
+    ]  # 40: no name for it here
     assert first[3:] == ["8", str(1 << 1), "acmeX", "SRC page"]
     assert int(second[2]) == (1 << 64) - 1
     assert operators_in(text) == {"aten::x.y"}
-    assert unknown_among(["aten::x.y", "aten::z", "aten::view", "aten::mul.Tensor (sparse)", "npu::f"], text) == ["aten::z"]
+    assert unknown_among(["aten::x.y", "aten::z", "aten::view", "aten::mul.Tensor (sparse)", "npu::f"], text) == [
+        "aten::z"
+    ]
 
 
 def test_the_lines_differ() -> None:

@@ -37,7 +37,6 @@ from torchferry.backends.datafile import DataFile, DataOwner, data_file
 from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES, NATIVE
 from torchferry.backends.unknown import UNKNOWN, Unknown
 
-
 OVERFLOWS = ("inf", "saturates")
 """What becomes of a float16 result that is too large: infinity, or the largest number, where a nan becomes 0 too."""
 
@@ -152,7 +151,18 @@ def _plugin(file: DataFile) -> PluginFacts:
 
 
 _CARD = frozenset(
-    {"name", "aliases", "memory", "tool_memory", "devices_per_card", "capability", "properties", "dtypes", "overflow", "source"}
+    {
+        "name",
+        "aliases",
+        "memory",
+        "tool_memory",
+        "devices_per_card",
+        "capability",
+        "properties",
+        "dtypes",
+        "overflow",
+        "source",
+    }
 )
 
 
