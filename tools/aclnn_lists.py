@@ -1,6 +1,6 @@
 """Read what CANN's operator library takes: from the pages of its functions, and from the checks in its C++.
 
-A page has a table for each function: names of parameters, dtypes, ranks. Parts that hold for some products stand between
+A page has a table for each function: names of parameters, dtypes, ranks. Parts for some products stand between
 `<!-- npu="910b" id1 -->` and `<!-- end id1 -->`. The C++ has lists of dtypes, chosen by the product. A dtype counts as
 refused where the page does not name it for the product **and** no list that the C++ could check the parameter with has
 it: the pages are written by hand, and what the code takes, it takes.

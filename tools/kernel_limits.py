@@ -1,6 +1,6 @@
 """Write what each operator of torch takes on each card, by the operator library that the plugin calls.
 
-python tools/kernel_limits.py npu OPS_MATH OPS_NN OPS_CV OPS_TRANSFORMER OP_PLUGIN   write vendors/npu/kernel_limits.toml
+python tools/kernel_limits.py npu OPS_MATH OPS_NN OPS_CV OPS_TRANSFORMER OP_PLUGIN  write vendors/npu/kernel_limits.toml
 
 The arguments are checkouts, or git directories without a work tree, of github.com/hicann/ops-math, ops-nn, ops-cv and
 ops-transformer, and of github.com/Ascend/op-plugin. `plugin_calls.py` reads which function an operator ends in,

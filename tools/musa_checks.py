@@ -2,7 +2,7 @@
 
 python tools/musa_checks.py TORCH_MUSA      write vendors/musa/kernel_limits.toml
 
-The argument is a checkout of github.com/MooreThreads/torch_musa, or a git directory. `musa_functions.yaml` names the C++
+The argument is a checkout of github.com/MooreThreads/torch_musa, or a git directory. `musa_functions.yaml` has the C++
 function of each operator. Of the function only checks are read that every call comes to: those that stand before any
 condition, and that compare the dtype of a parameter with dtypes (`TORCH_CHECK(input.scalar_type() == ... || ...)`).
 torch is needed for the declarations of the operators.
@@ -124,9 +124,11 @@ class Sources:
                 line = source.line + source.function.body.count("\n", 0, at)
                 found.append(Check(places[given[0]], _BY_MACRO, f"{source.path}:{line}"))
             elif called in self._by_name and called != name:
-                for check in self.checks(called, len(given), depth + 1):
-                    if given[check.parameter] in places:
-                        found.append(Check(places[given[check.parameter]], check.dtypes, check.place))
+                found += [
+                    Check(places[given[check.parameter]], check.dtypes, check.place)
+                    for check in self.checks(called, len(given), depth + 1)
+                    if given[check.parameter] in places
+                ]
         return found
 
 
@@ -177,12 +179,12 @@ def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
         if texts:
             rows.append(f'"{operator}" = [{", ".join(chr(34) + text + chr(34) for text in texts)}]')
     head = (
-        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it: the name is\n"
-        "# that of the C++ function with that of the argument. What muDNN refuses below it is not public.\n"
+        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it: the name\n"
+        "# is that of the C++ function with that of the argument. What muDNN refuses is not public.\n"
     )
     cards = ", ".join(f'"{card}"' for card in _CARDS)
-    lines = [head, 'library = "torch_musa"', "", "[sources]", f'MUSA = "github.com/MooreThreads/torch_musa@{commit[:12]}"', "",
-             "[cards]", f"all = [{cards}]", ""]  # fmt: skip
+    source = f'MUSA = "github.com/MooreThreads/torch_musa@{commit[:12]}"'
+    lines = [head, 'library = "torch_musa"', "", "[sources]", source, "", "[cards]", f"all = [{cards}]", ""]
     return "\n".join(
         [*lines, *(line for _, part in sorted(functions_.items()) for line in part), "[operators]", *rows, ""]
     )

@@ -304,8 +304,11 @@ _RETURNED = re.compile(r"\breturn\b([^;]*);")
 _SEEN = re.compile(r"^\w+(?:\.(?:as_strided|contiguous|view|reshape)\(.*\))?$", re.DOTALL)
 _EXEC_CALL = re.compile(r"\bEXEC_NPU(?:_NO_FORMAT_CHECK)?_CMD(?:_SYNC)?\s*\(")
 _EMPTY = re.compile(r"^\s*(?P<name>\w+)\.numel\(\)\s*==\s*0\s*$")
-_ON_HOST = re.compile(r"!\s*(?:torch_npu::utils::)?is_npu\((?P<name>\w+)\)|(?:is_scalar_wrapped_to_tensor|IsCPUScalar)\((?P<other>\w+)\)"
-                      r"|(?P<third>\w+)\.device\(\)(?:\.type\(\) == at::kCPU|\.is_cpu\(\))")  # fmt: skip
+_ON_HOST = re.compile(
+    r"!\s*(?:torch_npu::utils::)?is_npu\((?P<name>\w+)\)"
+    r"|(?:is_scalar_wrapped_to_tensor|IsCPUScalar)\((?P<other>\w+)\)"
+    r"|(?P<third>\w+)\.device\(\)(?:\.type\(\) == at::kCPU|\.is_cpu\(\))"
+)
 _NEWEST = re.compile(r"^\s*(?P<other>!\s*)?(?:is_ascend950_path\(\)|c10_npu::IsAclnnOnly\(\))\s*$")
 """Asks for the newest cards alone, which may go another way: what is said of a kernel that asks is not said of them."""
 
@@ -452,7 +455,7 @@ class Kernels:
             if macro is None and name not in self._by_name:
                 continue
             before = text[: found.start()].rstrip()
-            if macro is None and (before.endswith(".") or before.endswith(("at::", "acl_op::", "at::native::"))):
+            if macro is None and before.endswith((".", "at::", "acl_op::", "at::native::")):
                 continue
             closed = closing(text, found.end() - 1)
             if closed < 0:

@@ -215,7 +215,7 @@ SETTINGS = """
 """
 
 KERNELS = {
-    "plain": ("EXEC_NPU_CMD(aclnnF, self, other, result); return result;", {"self": ["aclnnF 0"], "other": ["aclnnF 1"]}),
+    "plain": ("EXEC_NPU_CMD(aclnnF, self, other, out); return out;", {"self": ["aclnnF 0"], "other": ["aclnnF 1"]}),
     "cast": ("at::Tensor x = self.to(at::kFloat); EXEC_NPU_CMD(aclnnF, x, other);", {"other": ["aclnnF 1"]}),
     "a name for it": (
         "const at::Tensor& x = self.contiguous(); EXEC_NPU_CMD(aclnnF, x, other);",
@@ -237,7 +237,10 @@ KERNELS = {
         {"self": ["aclnnS 0", "aclnnF 0"], "other": ["aclnnF 1"]},
     ),
     "a helper": ("helper(other, self);", {"self": ["aclnnH 1"], "other": ["aclnnH 0"]}),
-    "the old way": ("DO_COMPATIBILITY(aclnnF, acl_op::cpp(self, other)); EXEC_NPU_CMD(aclnnF, self);", {"self": ["aclnnF 0"]}),
+    "the old way": (
+        "DO_COMPATIBILITY(aclnnF, acl_op::cpp(self, other)); EXEC_NPU_CMD(aclnnF, self);",
+        {"self": ["aclnnF 0"]},
+    ),
     "a loop": ("for (int i = 0; i < 3; i++) { EXEC_NPU_CMD(aclnnF, self); }", {}),
     "a switch": ("switch (a) { case 1: break; } EXEC_NPU_CMD(aclnnF, self);", {}),
     "the newest card": (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.limited_programs import LIMITED, TAKEN, program
+from tests.rehearsal.limited_programs import BEGINNING, LIMITED, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
 from torchferry.backends.kernel_limits import KernelLimit
 from torchferry.rehearsal.published_limits import for_device, operators_in, text_of, unknown_among
@@ -25,8 +25,7 @@ def test_each_published_limit_is_told_at_its_line(judge: str, card: str, tmp_pat
         event = found[line]
         assert event["caught"] == "reported"
         assert " not implemented for " in event["detail"] or " dimensions, more than 8" in event["detail"]
-        assert any(f"{function}.md" in event["detail"] or f"{function}&" in event["detail"] or function in event["detail"]
-                   for function in limited.functions), (limited.name, event)  # fmt: skip
+        assert any(function in event["detail"] for function in limited.functions), (limited.name, event)
     assert summary["outcome"] == "goes on without"
     assert "torchferry: GOES ON WITHOUT " in told
     assert ("become 65504" in told) == (card != "910B")
@@ -34,8 +33,7 @@ def test_each_published_limit_is_told_at_its_line(judge: str, card: str, tmp_pat
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_what_kernels_take_is_no_alarm(judge: str, tmp_path: Path) -> None:
-    lines = ["import torch, torch_npu", "from torch import nn", "from torch.nn import functional as F", "d = 'npu'"]
-    code, told, summary = rehearse(judge, "\n".join([*lines, *TAKEN.values()]), tmp_path)
+    code, told, summary = rehearse(judge, "\n".join([*BEGINNING, *TAKEN.values()]), tmp_path)
     assert (code, summary["outcome"]) == (0, "nothing seen"), told
 
 
@@ -65,7 +63,7 @@ def test_a_profile_says_what_becomes_of_it(mode: str, kinds: set[str], tmp_path:
 
 
 def test_limits_that_nobody_knows_are_counted(tmp_path: Path) -> None:
-    text = "import torch, torch_npu\ntorch.ones(3, device='npu').bincount if 0 else torch.isneginf(torch.ones(3, device='npu'))\n"
+    text = "import torch, torch_npu\n"
     text += "torch.ones(4, dtype=torch.long, device='npu').bincount()\n"
     _, told, summary = rehearse("simulated", text, tmp_path, "--lang", "en")
     assert "aten::bincount" in summary["limits_unknown"]

@@ -101,7 +101,7 @@ class Profile:
         forced_fallback: Registered operators that this card runs on the CPU nonetheless.
         keeps_parameter_identity: Whether `module.to(device)` keeps the Parameter objects.
         matmul_rounding: One of `ROUNDINGS`.
-        kernel_limits: What the card's kernels take, as `published_limits.text_of` has it; None where nobody publishes it.
+        kernel_limits: What the card's kernels take, as `published_limits.text_of` has it; None where nobody says.
         beyond_limits: What happens with anything else, one of `published_limits.MODES`.
         casts_double: Whether a cast on the device to float64 gives float32.
         saturates: Whether float16 results that are too large become the largest number, and not infinity.

@@ -81,7 +81,15 @@ def unknown_among(used: Iterable[str], text: str) -> list[str]:
     )
 
 
-_WITHOUT_KERNEL = frozenset(
-    ["alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "empty", "empty_like", "empty_permuted", "empty_strided", "expand", "expand_as", "flatten", "is_pinned", "is_same_size", "lift", "lift_fresh", "movedim", "narrow", "new_empty", "new_empty_strided", "numpy_T", "permute", "record_stream", "reshape", "resize_", "resize_as_", "select", "set_", "slice", "split", "split_with_sizes", "squeeze", "squeeze_", "swapaxes", "t", "t_", "transpose", "transpose_", "unbind", "unfold", "unsqueeze", "unsqueeze_", "view", "view_as", "_reshape_alias", "_unsafe_view", "_lazy_clone", "_local_scalar_dense", "_to_copy", "copy_", "_copy_from", "_copy_from_and_resize", "_pin_memory", "item", "view_as_real", "view_as_complex", "_conj", "_neg_view", "conj", "resolve_conj", "resolve_neg", "real", "imag", "is_set_to", "_has_compatible_shallow_copy_type"]
-)
+_NAMES = """
+alias as_strided chunk contiguous detach diagonal empty empty_like empty_permuted empty_strided expand expand_as
+flatten is_pinned is_same_size lift lift_fresh movedim narrow new_empty new_empty_strided numpy_T permute
+record_stream reshape resize_ resize_as_ select set_ slice split split_with_sizes squeeze squeeze_ swapaxes t t_
+transpose transpose_ unbind unfold unsqueeze unsqueeze_ view view_as _reshape_alias _unsafe_view _lazy_clone
+_local_scalar_dense _to_copy copy_ _copy_from _copy_from_and_resize _pin_memory item view_as_real
+view_as_complex _conj _neg_view conj resolve_conj resolve_neg real imag is_set_to
+_has_compatible_shallow_copy_type
+"""
+
+_WITHOUT_KERNEL = frozenset(_NAMES.split())
 """Operators that look at a tensor, make an empty one, or move its bytes."""

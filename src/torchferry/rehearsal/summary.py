@@ -201,8 +201,8 @@ def lines(
     yield from _limits_unknown(rehearsal, aggregate, lang)
     if rehearsal.profile.saturates and aggregate.operators:
         yield "  ! " + say(
-            "on this card float16 results that overflow become 65504, not inf, and nan becomes 0; a check for inf or nan "
-            "sees nothing there, and here it does"
+            "on this card float16 results that overflow become 65504, not inf, and nan becomes 0; a check for inf or "
+            "nan sees nothing there, and here it does"
         ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
     if aggregate.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
