@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomllib
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
@@ -26,6 +25,7 @@ from plugin_calls import Handed, Kernels, Ways, all_ways, functions, read_functi
 
 from torchferry.backends.datafile import VENDORS
 from torchferry.backends.kernel_limits import CODES
+from torchferry.core import toml
 
 _HAND = Path(__file__).with_name("kernel_limits.toml")
 """Operators whose C++ is not plain, as somebody read it, each with its place."""
@@ -183,7 +183,7 @@ def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
 
 def by_hand(text: str) -> dict[str, dict[str, Ways]]:
     """Return the operators of the file that was written by hand, as `all_ways` has them."""
-    document = tomllib.loads(text)
+    document = toml.loads(text)
     found: dict[str, dict[str, Ways]] = {}
     for row in document["operator"]:
         for name in row["names"]:

@@ -161,33 +161,30 @@ def argument_names(operator: str) -> list[str]:
 
 def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
     """Return the text of the table, of operators with their functions and checks."""
-    functions_: dict[str, list[str]] = {}
+    parameters: dict[str, dict[str, Check]] = {}
     rows = []
-    for operator, function, checks in sorted(found):
+    for operator, function, checks in sorted(found, key=lambda row: row[0]):
         names = argument_names(operator)
-        texts = []
-        for check in checks:
-            if check.parameter >= len(names):
-                continue
-            name = names[check.parameter]
-            if any(text.startswith(f"{name} ") for text in texts):
-                continue
-            key = f"{function}_{name}"
-            codes = "".join(sorted(CODES[dtype] for dtype in check.dtypes))
-            functions_[key] = [f"[functions.{key}]", f'page = "MUSA {check.place}"', f'{name} = ["all: {codes}"]', ""]
-            texts.append(f"{name} {key}.{name}")
-        if texts:
-            rows.append(f'"{operator}" = [{", ".join(chr(34) + text + chr(34) for text in texts)}]')
+        own = {names[check.parameter]: check for check in reversed(checks) if check.parameter < len(names)}
+        if own:
+            parameters[function] = {**own, **parameters.get(function, {})}
+            texts = ", ".join(f'"{name} {function}.{name}"' for name in sorted(own))
+            rows.append(f'"{operator}" = [{texts}]')
+    lines_of: list[str] = []
+    for function, own in sorted(parameters.items()):
+        place = min((check.place for check in own.values()), key=lambda text: (len(text), text))
+        lines_of += [f"[functions.{function}]", f'page = "MUSA {place}"']
+        for name, check in sorted(own.items()):
+            lines_of.append(f'{name} = ["all: {"".join(sorted(CODES[dtype] for dtype in check.dtypes))}"]')
+        lines_of.append("")
     head = (
-        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it: the name\n"
-        "# is that of the C++ function with that of the argument. What muDNN refuses is not public.\n"
+        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it; they have\n"
+        "# the names of the C++ functions. What muDNN refuses is not public.\n"
     )
     cards = ", ".join(f'"{card}"' for card in _CARDS)
     source = f'MUSA = "github.com/MooreThreads/torch_musa@{commit[:12]}"'
     lines = [head, 'library = "torch_musa"', "", "[sources]", source, "", "[cards]", f"all = [{cards}]", ""]
-    return "\n".join(
-        [*lines, *(line for _, part in sorted(functions_.items()) for line in part), "[operators]", *rows, ""]
-    )
+    return "\n".join([*lines, *lines_of, "[operators]", *rows, ""])
 
 
 def main(arguments: list[str]) -> int:
@@ -198,9 +195,15 @@ def main(arguments: list[str]) -> int:
     checkout = Checkout(Path(arguments[0]))
     names = operators("\n".join(checkout.texts(rf"^{_FOLDER}musa_functions\.yaml$").values()))
     sources = Sources(checkout.texts(rf"^{_FOLDER}.*\.cpp$"))
-    if "convolution_overrideable" in names:  # which is how torch ends a convolution on a device of a plugin
-        names["convolution"] = names["convolution_overrideable"]
-    found = [(name, function, sources.checks(function, len(argument_names(name)))) for name, function in names.items()]
+    found = []
+    for name, function in names.items():
+        checks = sources.checks(function, len(argument_names(name)))
+        found.append((name, function, checks))
+        base, _, overload = name.rpartition(".")
+        if overload == "out" and base not in names:  # torch makes the one of the other
+            found.append((base, function, checks))
+        if name == "convolution_overrideable":  # which is how torch ends a convolution on a device of a plugin
+            found.append(("convolution", function, checks))
     text = rendered(checkout.commit, found)
     path = VENDORS / "musa" / "kernel_limits.toml"
     path.write_text(text, encoding="utf-8")
