@@ -178,8 +178,8 @@ def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
             lines_of.append(f'{name} = ["all: {"".join(sorted(CODES[dtype] for dtype in check.dtypes))}"]')
         lines_of.append("")
     head = (
-        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it; they have\n"
-        "# the names of the C++ functions. What muDNN refuses is not public.\n"
+        "# Which dtypes the operators of torch_musa refuse in their own C++, as tools/musa_checks.py read it, by\n"
+        "# the names of its functions. What muDNN refuses is not public.\n"
     )
     cards = ", ".join(f'"{card}"' for card in _CARDS)
     source = f'MUSA = "github.com/MooreThreads/torch_musa@{commit[:12]}"'
