@@ -166,7 +166,7 @@ LIMITED = (
 
 TAKEN = {
     "float64 on the device is float32 there": "x = whole.double() @ whole.double()\nassert x.dtype == torch.float32",
-    "an empty tensor": "square[:0] @ square",
+    "an empty tensor": "torch.expm1(row[:0])",
     "a number on the CPU": "torch.ones(3, device=d) * torch.tensor(2.0, dtype=torch.float64)",
     "eight bits that are moved and read": "torch.ones(3).to(torch.float8_e4m3fn).to(d).cpu()",
     "rotations without complex numbers": "x = torch.ones(2, 4, device=d); torch.cat((-x[..., 2:], x[..., :2]), -1)",
@@ -176,6 +176,18 @@ TAKEN = {
     "an index by truths": "x = torch.ones(3, 2, device=d); x[x > 0] = 0; x[torch.tensor([0, 2], device=d)]",
 }
 """What a 910B takes."""
+
+
+MUSA = {
+    "F.avg_pool2d(torch.ones(1, 1, 4, 4, device=d, dtype=torch.float16, requires_grad=True), 2).sum().backward()": "AvgPool2dBwd",
+    "nn.Conv2d(2, 2, 3).double().to(d)(torch.ones(1, 2, 8, 8).double().to(d))": "Convolution",
+    "nn.LayerNorm(3).double().to(d)(square)": "NativeLayerNorm",
+    "nn.GroupNorm(1, 3).double().to(d)(square)": "NativeGroupNorm",
+    "torch.addcdiv(row, row, row)": "AddcDiv",
+    "torch.ones(3, dtype=torch.uint8, device=d).clamp(0, 1)": "Clamp",
+    "square.requires_grad_().log_softmax(0).sum().backward()": "LogSoftmaxDataBwd",
+}
+"""What torch_musa 2.7.1 refuses in its own C++ (github.com/MooreThreads/torch_musa), and its function."""
 
 
 def program(cards: tuple[str, ...] = ("910B",)) -> tuple[str, dict[int, Limited]]:

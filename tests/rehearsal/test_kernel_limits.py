@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.limited_programs import BEGINNING, LIMITED, TAKEN, program
+from tests.rehearsal.limited_programs import BEGINNING, LIMITED, MUSA, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
 from torchferry.backends.kernel_limits import KernelLimit
 from torchferry.rehearsal.published_limits import for_device, operators_in, text_of, unknown_among
@@ -35,6 +35,17 @@ def test_each_published_limit_is_told_at_its_line(judge: str, card: str, tmp_pat
 def test_what_kernels_take_is_no_alarm(judge: str, tmp_path: Path) -> None:
     code, told, summary = rehearse(judge, "\n".join([*BEGINNING, *TAKEN.values()]), tmp_path)
     assert (code, summary["outcome"]) == (0, "nothing seen"), told
+
+
+def test_what_torch_musa_refuses() -> None:
+    beginning = [line.replace("'npu'", "'musa'").replace("torch_npu", "torch_musa") for line in BEGINNING]
+    lines = ["import json", *beginning, "told = []"]
+    for code in MUSA:
+        lines += ["try:", f"    {code}", "except RuntimeError as error:", "    told.append(str(error))"]
+    printed, _ = run_snippet("\n".join([*lines, "print(json.dumps(told))"]), "musa")
+    told = json.loads(printed)
+    assert [text.partition(":")[0] for text in told] == [*MUSA.values()]
+    assert all("github.com/MooreThreads/torch_musa@8b583b3f2fd0 torch_musa/csrc/aten/ops/" in text for text in told)
 
 
 def test_a_limit_that_nobody_catches_fails_with_the_words_of_the_library(tmp_path: Path) -> None:
