@@ -179,7 +179,7 @@ TAKEN = {
 
 
 MUSA = {
-    "F.avg_pool2d(torch.ones(1, 1, 4, 4, device=d, dtype=torch.float16, requires_grad=True), 2).sum().backward()": "AvgPool2dBwd",
+    "F.avg_pool2d(torch.ones(1, 4, 4, device=d).half().requires_grad_(), 2).sum().backward()": "AvgPool2dBwd",
     "nn.Conv2d(2, 2, 3).double().to(d)(torch.ones(1, 2, 8, 8).double().to(d))": "Convolution",
     "nn.LayerNorm(3).double().to(d)(square)": "NativeLayerNorm",
     "nn.GroupNorm(1, 3).double().to(d)(square)": "NativeGroupNorm",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.rehearsal.child import run_snippet
 from tests.rehearsal.limited_programs import BEGINNING, LIMITED, MUSA, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
 from torchferry.backends.kernel_limits import KernelLimit
