@@ -178,7 +178,7 @@ class KernelLimits:
                 self._of(name, word)
 
     def _of(self, operator: str, word: str) -> list[KernelLimit]:
-        found = []
+        limits = []
         for row in self._operators.get(operator, ()):
             row, _, but = row.partition(" - ")
             if word in but.split():
@@ -186,8 +186,8 @@ class KernelLimits:
             argument, ways = self._ways(operator, row)
             limit = self._limit(operator, argument, ways, word)
             if limit is not None:
-                found.append(limit)
-        return found
+                limits.append(limit)
+        return limits
 
     def _ways(self, operator: str, row: str) -> tuple[str, list[_Way]]:
         argument, _, ways = row.partition(" ")
@@ -204,12 +204,12 @@ class KernelLimits:
         of_ways: list[_Parameter] = []
         slow: set[str] = set()
         for way in ways:
-            known = [part for name, parameter in way if (part := self._parameter(name, parameter, word)) is not None]
-            if not known:  # the way is not there on this card, or nothing is said of it
+            parts = [part for name, parameter in way if (part := self._parameter(name, parameter, word)) is not None]
+            if not parts:  # the way is not there on this card, or nothing is said of it
                 return None
-            lists = [part.dtypes for part in known if part.dtypes is not None]
+            lists = [part.dtypes for part in parts if part.dtypes is not None]
             dtypes = frozenset.intersection(*lists) if lists else None
-            of_ways.append(_Parameter(dtypes, min((part.rank for part in known if part.rank), default=0)))
+            of_ways.append(_Parameter(dtypes, min((part.rank for part in parts if part.rank), default=0)))
             for name, _ in way:
                 part = self._parameter(name, "slow", word)
                 slow |= part.dtypes or frozenset() if part is not None else frozenset()
@@ -240,14 +240,14 @@ class KernelLimits:
         return cards.split(" "), text
 
     def _read(self, text: str, where: str) -> _Parameter:
-        known = _read_parameters.get(text)
-        if known is None:
+        parameter = _read_parameters.get(text)
+        if parameter is None:
             letters, _, rank = text.partition("/")
             if (rank and not rank.isdigit()) or (letters != "*" and not set(letters) <= _NAMES.keys()):
                 raise self._file.wrong(f"{where}: `{text}` is not letters of dtypes and a highest rank")
             dtypes = None if letters == "*" else frozenset(_NAMES[letter] for letter in letters)
-            known = _read_parameters[text] = _Parameter(dtypes, int(rank or 0))
-        return known
+            parameter = _read_parameters[text] = _Parameter(dtypes, int(rank or 0))
+        return parameter
 
 
 _read_parameters: dict[str, _Parameter] = {}

@@ -16,12 +16,11 @@ namespace ferry {
 
 // Whether a tensor of the device is one that no published list has, or one that the card computes on its own host.
 inline bool is_beyond_limits(const Operator& op, const c10::TensorImpl& tensor, size_t index) {
-  if (op.limits == nullptr) {
+  if (op.quick == nullptr) {
     return false;
   }
-  const auto& limit = (*op.limits)[index];
-  const auto dtype = bit(c10::typeMetaToScalarType(tensor.dtype()));
-  return (limit.taken & dtype) == 0 || (limit.slow & dtype) != 0 || (limit.rank != 0 && tensor.dim() > limit.rank);
+  const auto& limit = op.quick[index];
+  return (limit.passes & bit(c10::typeMetaToScalarType(tensor.dtype()))) == 0 || tensor.dim() > limit.rank;
 }
 
 // What CANN's libraries and others say of an argument that they do not take.
@@ -101,9 +100,9 @@ inline void set_kernel_limits(const char* rows, bool refuse) {
     const auto& arguments = handle->schema().arguments();
     for (size_t i = 0; i < arguments.size(); i++) {
       if (arguments[i].name() == parts[1]) {
-        Operators::instance().limit(parts[0], arguments.size(), i,
-                                    {parts[1], std::stoull(parts[2]), std::stoi(parts[3]), std::stoull(parts[4]),
-                                     parts[5], parts[6]});
+        Operators::instance().limit(
+            parts[0], arguments.size(), i,
+            {parts[1], std::stoull(parts[2]), std::stoi(parts[3]), std::stoull(parts[4]), parts[5], parts[6]});
       }
     }
   }

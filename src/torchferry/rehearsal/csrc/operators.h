@@ -75,6 +75,12 @@ struct ArgumentLimit {
 };
 using ArgumentLimits = std::vector<ArgumentLimit>;
 
+// The same in as few bytes as a call has to read of it.
+struct QuickLimit {
+  uint64_t passes = ~uint64_t{0};  // dtypes of which nothing is to be said
+  int64_t rank = INT64_MAX;
+};
+
 struct Operator {
   std::string name;  // "aten::add.Tensor", and "aten::add.Tensor (sparse)" where it is called with such a tensor
   std::string full;  // without that
@@ -96,8 +102,9 @@ struct Operator {
   bool foreach = false;      // each result is of one tensor of the first list
   bool keeps_order = false;  // its result lies in memory as it was asked for, or as its input does, on any card
   bool convolves = false;
-  bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
-  ArgumentLimits* limits = nullptr;  // of each argument; null where nothing is published
+  bool asks_for_grad = false;         // its kernel saves something for backward where an argument requires a gradient
+  ArgumentLimits* limits = nullptr;   // of each argument; null where nothing is published
+  const QuickLimit* quick = nullptr;  // the same
   std::atomic<Mode> mode{Mode::kNative};
   std::atomic<int64_t> calls{0};
   std::atomic<uint64_t> noted{0};  // dtypes already reported for this operator
@@ -260,6 +267,7 @@ class Operators {
     }
     if (const auto limits = limits_.find(full); limits != limits_.end() && layout == Layout::kDense) {
       made.limits = &limits->second;
+      made.quick = quick_[full].data();
     }
     by_name_[name] = &made;
     return made;
@@ -278,11 +286,14 @@ class Operators {
   // What the vendor publishes of an argument; also for operators met later. Set before the first call.
   void limit(const std::string& name, size_t count, size_t index, const ArgumentLimit& limit) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    auto [found, is_new] = limits_.try_emplace(name, count);
-    found->second[index].become(limit);
+    auto& found = limits_.try_emplace(name, count).first->second;
+    found[index].become(limit);
+    auto& quick = quick_.try_emplace(name, count).first->second;
+    quick[index] = {limit.taken & ~limit.slow, limit.rank == 0 ? INT64_MAX : limit.rank};
     for (auto& each : all_) {
       if (each.full == name && each.layout == Layout::kDense) {
-        each.limits = &found->second;
+        each.limits = &found;
+        each.quick = quick.data();
       }
     }
   }
@@ -346,6 +357,7 @@ class Operators {
   std::deque<Operator> all_;
   std::unordered_map<std::string, Operator*> by_name_;
   std::unordered_map<std::string, ArgumentLimits> limits_;
+  std::unordered_map<std::string, std::vector<QuickLimit>> quick_;
   std::unordered_map<std::string, Wanted> modes_;
   std::unordered_map<std::string, Fault> faults_;
   std::unordered_map<std::string, int64_t> collectives_;
