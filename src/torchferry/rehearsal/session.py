@@ -239,7 +239,7 @@ def use_kernel_limits(device: _TakesLimits, profile: Profile) -> None:
     """Tell a device what the vendor publishes of the card's kernels, and how the plugin casts."""
     if profile.kernel_limits and profile.beyond_limits != "ignore":
         device.set_kernel_limits(profile.kernel_limits, refuse=profile.beyond_limits == "refuse")
-    if profile.casts_double:
+    if profile.casts_double and profile.dtypes.get("float64") != "missing":  # a rule of the user's own comes first
         device.cast_double_to_float()
 
 
