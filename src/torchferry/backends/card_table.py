@@ -20,6 +20,7 @@ devices_per_card = 1                    # absent: as [plugin] says
 capability = [2, 1]                     # or "none": the plugin answers None, or has no such function
 properties = { name = "X1" }            # known values; what is absent is unknown
 dtypes = { bfloat16 = "missing" }       # instead of the backend's; "native" takes its rule away
+overflow = "saturates"                  # of float16, one of OVERFLOWS; absent: not known
 source = "SRC"
 """
 
@@ -35,6 +36,9 @@ from typing import Any
 from torchferry.backends.datafile import DataFile, DataOwner, data_file
 from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES, NATIVE
 from torchferry.backends.unknown import UNKNOWN, Unknown
+
+OVERFLOWS = ("inf", "saturates")
+"""What becomes of a float16 result that is too large: infinity, or the largest number, where a nan becomes 0 too."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Card:
         keeps_parameter_identity: Whether `module.to(device)` keeps the Parameter objects, as it does on CUDA.
             Where it makes new ones, tied weights come apart and an optimizer made before trains nothing.
         source: Where the facts come from, in full.
+        overflow: One of `OVERFLOWS`.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Card:
     keeps_parameter_identity: bool | Unknown = UNKNOWN
     source: str = ""
     tool_memory: int | Unknown = UNKNOWN
+    overflow: str | Unknown = UNKNOWN
 
 
 def described(backend: type[DataOwner]) -> tuple[Card, ...]:
@@ -145,7 +151,18 @@ def _plugin(file: DataFile) -> PluginFacts:
 
 
 _CARD = frozenset(
-    {"name", "aliases", "memory", "tool_memory", "devices_per_card", "capability", "properties", "dtypes", "source"}
+    {
+        "name",
+        "aliases",
+        "memory",
+        "tool_memory",
+        "devices_per_card",
+        "capability",
+        "properties",
+        "dtypes",
+        "overflow",
+        "source",
+    }
 )
 
 
@@ -169,6 +186,7 @@ def _card(file: DataFile, entry: dict[str, Any], plugin: PluginFacts) -> Card:
         keeps_parameter_identity=plugin.keeps_parameter_identity if isinstance(own, Unknown) else own,
         source=file.cited(entry, where),
         tool_memory=_count(file, entry, "tool_memory", where),
+        overflow=_overflow(file, entry, where),
     )
 
 
@@ -186,6 +204,13 @@ def _count(file: DataFile, entry: dict[str, Any], key: str, where: str) -> int |
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise file.wrong(f"{where}: `{key}` is {value!r}, not a number above 0")
     return value
+
+
+def _overflow(file: DataFile, entry: dict[str, Any], where: str) -> str | Unknown:
+    value = entry.get("overflow", UNKNOWN)
+    if not isinstance(value, Unknown) and value not in OVERFLOWS:
+        raise file.wrong(f"{where}: `overflow` is {value!r}, none of {', '.join(OVERFLOWS)}")
+    return value  # type: ignore[no-any-return]
 
 
 def _capability(file: DataFile, entry: dict[str, Any], where: str) -> tuple[int, int] | None | Unknown:

@@ -12,6 +12,7 @@ A plugin's list is long and flat, so it has a file of its own, `ops.toml`, besid
     fallback_switched = "error"         # and what the plugin does then
     fallback_operators = "VENDOR_ON_CPU" # variable with a list of operators that the plugin runs on the CPU, if any
     sparse_products = "dense"           # one of PRODUCTS: how sparse tensors are multiplied
+    casts_double = true                 # a cast on the device to float64 gives float32
     fallback_ignored = "VENDOR_MODE"    # variables that circulate for this, and that nothing is known to read
 
     [sources]
@@ -86,6 +87,7 @@ class OperatorTable:
         fallback_switched: What the plugin does then, one of `FALLBACKS`.
         fallback_operators: Environment variable with names, separated by commas, that the plugin runs on the CPU.
         sparse_products: One of `PRODUCTS`.
+        casts_double: Whether a cast on the device to float64 gives float32.
         fallback_ignored: Variables that guides name for the fallback, and that nothing is known to read.
         registered: Names registered for the device, the plugin's own among them; UNKNOWN without a list.
         autograd: Names registered for autograd on the device.
@@ -109,6 +111,7 @@ class OperatorTable:
     fallback_operators: str = ""
     fallback_ignored: tuple[str, ...] = ()
     sparse_products: str = ""
+    casts_double: bool = False
     registered: frozenset[str] | Unknown = UNKNOWN
     autograd: frozenset[str] | Unknown = UNKNOWN
     sparse: frozenset[str] | Unknown = UNKNOWN
@@ -228,6 +231,7 @@ def _read(path: Path) -> OperatorTable:
         fallback_operators=file.text(top, "fallback_operators", "top"),
         fallback_ignored=tuple(file.text(top, "fallback_ignored", "top").split()),
         sparse_products=products,
+        casts_double=top.get("casts_double") is True,
         registered=_names(file, operators, "registered"),
         autograd=_names(file, operators, "autograd"),
         **{name: _names(file, operators, name) for name in LAYOUTS},
@@ -249,6 +253,7 @@ _TOP = frozenset(
         "fallback_operators",
         "fallback_ignored",
         "sparse_products",
+        "casts_double",
         "sources",
         "operators",
         "forced_fallback",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -62,12 +63,14 @@ class JudgedOperator:
         support: One of `SUPPORT`.
         through: The other operator that this depends on: what it is made of, or what the plugin lacks.
         remark: What else a user should know; None for nothing.
+        refused: Dtypes of the run that the card's kernels do not take in any argument, by the published lists.
     """
 
     need: OperatorNeed
     support: str
     through: str = ""
     remark: Message | None = None
+    refused: tuple[str, ...] = ()
 
     @property
     def copied_bytes(self) -> int:
@@ -154,7 +157,39 @@ def _present(need: OperatorNeed, known: OperatorList, name: str, through: str) -
     when = table.sometimes_forced_on(known.card).get(name)
     if when:
         return JudgedOperator(need, NATIVE, through, say("on the CPU when {condition}", condition=when))
-    return JudgedOperator(need, NATIVE, through, _noted(known, name))
+    refused = _refused(need, known, name)
+    return JudgedOperator(need, NATIVE, through, _noted(known, name) or _limited(need, known, name, refused), refused)
+
+
+def _refused(need: OperatorNeed, known: OperatorList, name: str) -> tuple[str, ...]:
+    """Return the dtypes that no argument of an operator may have; none where an argument is without a list.
+
+    A run tells the dtypes of all arguments and results together. What one argument may have is refused by none, and of
+    several dtypes a whole number may be a result's, such as the places of a sort.
+    """
+    limits = known.limits.of(name, known.card) if known.limits is not None else []
+    lists = [limit.dtypes for limit in limits if limit.dtypes is not None]
+    if not lists or len(lists) < max(1, need.schema.partition("->")[0].count("Tensor")):
+        return ()
+    asked = need.dtypes if len(need.dtypes) == 1 else [each for each in need.dtypes if not _WHOLE.match(each)]
+    return tuple(dtype for dtype in asked if all(dtype not in each for each in lists))
+
+
+_WHOLE = re.compile(r"u?int\d+$|bool$")
+
+
+def _limited(need: OperatorNeed, known: OperatorList, name: str, refused: tuple[str, ...]) -> Message | None:
+    if known.limits is None:
+        return None
+    limits = known.limits.of(name, known.card)
+    if refused:
+        return say("no kernel of the card takes {dtypes} ({function})", dtypes=", ".join(refused),
+                   function=limits[0].function)  # fmt: skip
+    slow = [dtype for dtype in need.dtypes if any(dtype in limit.slow for limit in limits)]
+    if slow:
+        return say("{dtypes}: computed on the card's own host processor, slow", dtypes=", ".join(slow))
+    function = known.limits.varying(name, known.card)
+    return say("not deterministic by default ({function})", function=function) if function else None
 
 
 def _noted(known: OperatorList, name: str) -> Message | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.cards import default_card, find_card
+from torchferry.backends.kernel_limits import KernelLimits, kernel_limits
 from torchferry.backends.operators import OperatorTable, load_operators
 from torchferry.backends.registrations import registrations
 from torchferry.backends.target import Target
@@ -35,6 +36,7 @@ class OperatorList:
         card: Name of the card.
         table: The operators.
         confidence: One of `CONFIDENCE`.
+        limits: What the vendor publishes of the kernels; None where it publishes nothing.
     """
 
     target: str
@@ -43,6 +45,7 @@ class OperatorList:
     card: str
     table: OperatorTable
     confidence: str
+    limits: KernelLimits | None = None
 
     @property
     def registered(self) -> frozenset[str] | None:
@@ -81,7 +84,7 @@ def of_target(target: Target, card: str = "") -> OperatorList:
         read = registrations(backend)
         confidence = "registrations" if read is not None and read.read_from == "wheels" else "sources"
     name = (find_card(backend, card) if card else default_card(backend)).name
-    return OperatorList(backend.NAME, backend.PLUGIN, version, name, table, confidence)
+    return OperatorList(backend.NAME, backend.PLUGIN, version, name, table, confidence, kernel_limits(backend))
 
 
 def of_dump(path: Path, target: Target, card: str = "") -> OperatorList:

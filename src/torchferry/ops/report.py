@@ -119,6 +119,7 @@ def _row(judged: JudgedOperator) -> dict[str, Any]:
         "support": judged.support,
         "through": judged.through,
         "remark": "" if judged.remark is None else judged.remark.render("en"),
+        "refused_dtypes": list(judged.refused),
         "calls": need.calls,
         "copied_bytes": judged.copied_bytes,
         "phases": dict(need.phases),
@@ -187,6 +188,13 @@ def _run_lines(report: OperatorReport, run: RunNeeds, lang: str, *, verbose: boo
         if number
     ]
     yield "  " + "; ".join(parts)
+    refused = [each for each in report.operators if each.refused]
+    if refused:
+        yield ""
+        yield say("dtypes that the card's kernels do not take, by the vendor's published lists").render(lang)
+        width = max(len(each.need.name) for each in refused)
+        for each in refused:
+            yield _operator_line(each, width, lang)
     for kind in SUPPORT:
         operators = [each for each in report.operators if each.support == kind]
         if not operators or (kind not in {*COPIED, UNLISTED} and not verbose):

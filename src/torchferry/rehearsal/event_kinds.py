@@ -23,6 +23,9 @@ NATIVE = {
     18: "memory-format",
     19: "not-rehearsed",
     20: "refused",
+    21: "kernel-limit",
+    22: "beyond-limit",
+    23: "slow-kernel",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 
@@ -69,6 +72,7 @@ FAILS_ON_CARD = frozenset(
         "refused",
         "missing-operator",
         "missing-dtype",
+        "kernel-limit",
         "memory-format",
         "out-of-memory",
         "mixed-devices",
@@ -89,6 +93,7 @@ FAILS_ON_CARD = frozenset(
 RAISED_AS: dict[str, type[BaseException]] = {
     "missing-operator": NotImplementedError,
     "missing-dtype": TypeError,
+    "kernel-limit": RuntimeError,
     "memory-format": RuntimeError,
     "mixed-devices": RuntimeError,
     "fork": RuntimeError,

@@ -14,6 +14,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events
+from torchferry.rehearsal.published_limits import for_device
 
 DTYPE_CODES: Mapping[str, int] = {
     "uint8": 0,
@@ -172,6 +173,14 @@ class Native:
         It is so for dense tensors, and with `every_layout` for sparse and nested ones too.
         """
         self._library.ferry_set_mode(operator.encode(), MODES[mode], int(every_layout))
+
+    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
+        """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
+        self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
+
+    def cast_double_to_float(self) -> None:
+        """Let a cast on the device to float64 give float32."""
+        self._library.ferry_cast_double_to_float()
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`, of which `none` mends it again."""
@@ -382,6 +391,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
+        "ferry_set_kernel_limits": (None, [text, number]),
+        "ferry_cast_double_to_float": (None, []),
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
         "ferry_refuse_memory_formats": (None, []),

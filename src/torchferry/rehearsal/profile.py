@@ -12,6 +12,7 @@ has, or for a machine that differs::
     fallback = "error"                  # what happens with a missing one: error, warn or silent
     keeps_parameter_identity = true
     matmul_rounding = "tf32"            # or "hf32", or "" for float32's own
+    kernel_limits = "report"            # what no published list has: refuse, report or ignore
 
     [dtypes]
     float64 = "missing"                 # or narrowed, emulated, limited; native takes a rule away
@@ -36,6 +37,7 @@ from torchferry.backends.base import Backend
 from torchferry.backends.card_table import Card
 from torchferry.backends.cards import default_card, find_card, plain_card
 from torchferry.backends.dtype_rules import DTYPE_RULES, DTYPES, NATIVE
+from torchferry.backends.kernel_limits import kernel_limits
 from torchferry.backends.operators import NAME, load_operators
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
@@ -43,6 +45,7 @@ from torchferry.core import toml
 from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.rehearsal import published_limits
 
 MOST_DEVICES = 16
 """As many devices as one machine is rehearsed with."""
@@ -98,6 +101,10 @@ class Profile:
         forced_fallback: Registered operators that this card runs on the CPU nonetheless.
         keeps_parameter_identity: Whether `module.to(device)` keeps the Parameter objects.
         matmul_rounding: One of `ROUNDINGS`.
+        kernel_limits: What the card's kernels take, as `published_limits.text_of` has it; None where nobody says.
+        beyond_limits: What happens with anything else, one of `published_limits.MODES`.
+        casts_double: Whether a cast on the device to float64 gives float32.
+        saturates: Whether float16 results that are too large become the largest number, and not infinity.
         unknown: The facts that are not known, as short phrases; each is a message of the catalog.
     """
 
@@ -125,6 +132,10 @@ class Profile:
     forced_fallback: frozenset[str] = frozenset()
     keeps_parameter_identity: bool = True
     matmul_rounding: str = ""
+    kernel_limits: str | None = None
+    beyond_limits: str = "refuse"
+    casts_double: bool = False
+    saturates: bool = False
     unknown: tuple[str, ...] = ()
 
     def to_json(self) -> str:
@@ -237,6 +248,10 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
         forced_fallback=table.forced_on(base.name),
         keeps_parameter_identity=identity,
         matmul_rounding=own.get("matmul_rounding", ""),
+        kernel_limits=_limits(backend, base),
+        beyond_limits=own.get("kernel_limits", "refuse"),
+        casts_double=table.casts_double,
+        saturates=base.overflow == "saturates",
         unknown=tuple(unknown),
     )
 
@@ -255,6 +270,13 @@ def _card(backend: type[Backend], asked: str, own: Mapping[str, Any]) -> tuple[C
         # A card of the user's own: nothing is taken from another one unless `extends` says so.
         base = plain_card(backend, own["card"])
     return base, base.name
+
+
+def _limits(backend: type[Backend], base: Card) -> str | None:
+    table = kernel_limits(backend)
+    if table is None or not table.knows(base.name):
+        return None
+    return published_limits.text_of(table.on(base.name))
 
 
 def _properties(base: Card, name: str, own: Mapping[str, Any]) -> dict[str, int | str]:
@@ -408,6 +430,7 @@ _KEYS: dict[str, Callable[[Any], Any]] = {
     "fallback": _one_of(FALLBACKS),
     "keeps_parameter_identity": _flag,
     "matmul_rounding": _one_of(ROUNDINGS),
+    "kernel_limits": _one_of(published_limits.MODES),
     "dtypes": _dtypes,
     "properties": _named_values,
 }

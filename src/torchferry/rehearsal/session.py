@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
@@ -64,6 +64,14 @@ class Session:
     def profile(self) -> Profile:
         """The card."""
         return self.rehearsal.profile
+
+
+class _TakesLimits(Protocol):
+    """A device, simulated or of a plugin that was taken over."""
+
+    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None: ...
+
+    def cast_double_to_float(self) -> None: ...
 
 
 _session: Session | None = None
@@ -203,6 +211,7 @@ def refuse_other_plugin(backend: type[Backend]) -> None:
 
 def _imitate(native: Native, profile: Profile, operator_modes: Modes, backend: type[Backend]) -> None:
     native.set_dtypes(*rules_of_dtypes(profile))
+    use_kernel_limits(native, profile)
     native.set_capacity(profile.memory)
     bits = ROUNDING_BITS[profile.matmul_rounding]
     native.set_rounding(matmul=bits, convolution=bits)
@@ -234,6 +243,14 @@ def _fallback_is_off(backend: type[Backend], version: str) -> bool:
     switch = table.switch_for(version)
     switched = switch and os.environ.get(switch) == table.fallback_switch_value
     return bool(switched) and table.fallback_switched == "error"
+
+
+def use_kernel_limits(device: _TakesLimits, profile: Profile) -> None:
+    """Tell a device what the vendor publishes of the card's kernels, and how the plugin casts."""
+    if profile.kernel_limits and profile.beyond_limits != "ignore":
+        device.set_kernel_limits(profile.kernel_limits, refuse=profile.beyond_limits == "refuse")
+    if profile.casts_double and profile.dtypes.get("float64") != "missing":  # a rule of the user's own comes first
+        device.cast_double_to_float()
 
 
 def rules_of_dtypes(profile: Profile) -> tuple[list[str], list[str], list[str]]:

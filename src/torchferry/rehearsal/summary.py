@@ -20,6 +20,7 @@ from torchferry.rehearsal.aggregate import Aggregate, EventSum, RehearsalOutcome
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.faults import Fault
+from torchferry.rehearsal.published_limits import unknown_among
 
 SCHEMA = 1
 """Version of the JSON summary."""
@@ -39,6 +40,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
     "missing-dtype": (
         say("dtypes that the card or its collective library lacks"),
         say("use float32, or another dtype that the card has"),
+    ),
+    "kernel-limit": (
+        say("dtypes and ranks that the card's kernels do not take, by the vendor's published lists"),
+        say("use a dtype that the list has, or compute it on the CPU; `kernel_limits` in a profile only reports them"),
     ),
     "memory-format": (
         say("memory formats that the plugin refuses"),
@@ -107,6 +112,8 @@ _COSTS: dict[str, Message] = {
     "to-host": say("copies to the host, which waits for them unless they are non_blocking"),
     "narrowed": say("64-bit values that the device holds in 32 bits"),
     "noted-dtype": say("dtypes that differ from CUDA's"),
+    "beyond-limit": say("dtypes and ranks that no published list of the card's kernels has"),
+    "slow-kernel": say("dtypes that the card computes on its own host processor, which is slow"),
 }
 _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
@@ -216,6 +223,12 @@ def lines(
             operators=say_plural("{count} operator", "{count} operators", count=len(aggregate.operators)),
             times=say_plural("{count} time", "{count} times", count=sum(aggregate.operators.values())),
         ).render(lang)
+    yield from _limits_unknown(rehearsal, aggregate, lang)
+    if rehearsal.profile.saturates and aggregate.operators:
+        yield "  ! " + say(
+            "on this card float16 results that overflow become 65504, not inf, and nan becomes 0; a check for inf or "
+            "nan sees nothing there, and here it does"
+        ).render(lang)
     unknown = [say(phrase).render(lang) for phrase in rehearsal.profile.unknown]
     if aggregate.of("collective") and isinstance(refusals(rehearsal.resolved().backend), Unknown):
         unknown.append(say("the dtypes that the collective library supports").render(lang))
@@ -231,6 +244,27 @@ def lines(
         yield "  " + say("not known for this card, assumed to be as on CUDA: {facts}", facts="; ".join(unknown)).render(
             lang
         )
+
+
+def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
+    """Return the operators that ran and whose limits on the card nobody publishes; empty without any table."""
+    limits = rehearsal.profile.kernel_limits
+    return [] if limits is None else unknown_among(aggregate.operators, limits)
+
+
+def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:
+    names = limits_unknown(rehearsal, aggregate)
+    if names:
+        shown = ", ".join(name.removeprefix("aten::") for name in names[:_MOST_NAMES])
+        yield "  " + say_plural(
+            "limits of this kernel unknown: {count} operator ({names})",
+            "limits of these kernels unknown: {count} operators ({names})",
+            count=len(names),
+            names=shown + (", ..." if len(names) > _MOST_NAMES else ""),
+        ).render(lang)
+
+
+_MOST_NAMES = 4
 
 
 def _host_work(aggregate: Aggregate) -> Message:
@@ -450,6 +484,7 @@ def document(
             "operators": aggregate.operators,
             "unverified_operators": list(aggregate.unverified),
             "unknown": list(profile.unknown),
+            "limits_unknown": limits_unknown(rehearsal, aggregate),
             "faults": [fault.as_dict() for fault in rehearsal.faults],
         },
         indent=1,

@@ -9,6 +9,7 @@
 #include "alias.h"
 #include "generator.h"
 #include "guard.h"
+#include "kernel_limits.h"
 #include "operators.h"
 #include "rounding.h"
 #include "spoiling.h"
@@ -35,6 +36,8 @@ class Call {
   }
 
   Operator& op() { return op_; }
+  // The arguments come without their numbers: no limit is looked up for them.
+  void without_index() { knows_index_ = false; }
   c10::Device device() const { return device_; }
   void place_on(c10::Device device) {
     if (!placed_) {
@@ -49,7 +52,7 @@ class Call {
       if (C10_UNLIKELY(static_cast<int>(index) == op_.from_host)) {
         refuse_on_device(op_.host_argument, tensor);
       }
-      return C10_LIKELY(!is_made(tensor)) ? from_device(tensor, writes) : made_to_cpu(tensor, writes);
+      return C10_LIKELY(!is_made(tensor)) ? from_device(tensor, index, writes) : made_to_cpu(tensor, writes);
     }
     if (tensor.device().type() == c10::kCPU) {
       // Indices may be on the CPU; what they index, and what is put there, may not.
@@ -193,7 +196,7 @@ class Call {
     c10::Storage device;
   };
 
-  at::Tensor from_device(const at::Tensor& tensor, bool writes) {
+  at::Tensor from_device(const at::Tensor& tensor, size_t index, bool writes) {
     place_beside(tensor.device());
     const auto dtype = tensor.scalar_type();
     const bool narrow = dtype == at::kHalf || dtype == at::kBFloat16 ||
@@ -205,6 +208,9 @@ class Call {
     }
     if (C10_UNLIKELY(settings().noted.load(std::memory_order_relaxed) & bit(dtype)) && !op_.moves_only) {
       note(dtype);
+    }
+    if (C10_LIKELY(knows_index_)) {
+      check_limits(op_, tensor, index);
     }
     auto alias =
         C10_LIKELY(op_.layout == Layout::kDense) ? cpu_alias(tensor, twin_of(tensor.storage())) : lasting_alias(tensor);
@@ -400,6 +406,7 @@ class Call {
   Operator& op_;
   c10::Device device_;
   bool placed_ = false;
+  bool knows_index_ = true;
   bool falls_back_ = false;
   bool half_ = false;
   bool mixed_ = false;

@@ -27,6 +27,17 @@ class Scope {
  public:
   explicit Scope(const char* name) : Scope(c10::Dispatcher::singleton().findSchemaOrThrow(name, "")) {}
 
+  // A tensor of the device that is argument number `index`, against what the vendor publishes.
+  void limit(const Tensor& tensor, size_t index) {
+    if (tensor.defined() && on_device(tensor)) {
+      check_limits(call_.op(), tensor, index);
+    }
+  }
+  void limit(const Optional& tensor, size_t index) {
+    if (tensor.has_value()) {
+      limit(*tensor, index);
+    }
+  }
   Tensor in(const Tensor& tensor, bool writes = false) {
     return tensor.defined() ? call_.to_cpu(tensor, 0, writes) : tensor;
   }
@@ -51,7 +62,9 @@ class Scope {
 
  private:
   explicit Scope(const c10::OperatorHandle& handle)
-      : schema_(handle.schema()), call_(Operators::instance().of(handle)) {}
+      : schema_(handle.schema()), call_(Operators::instance().of(handle)) {
+    call_.without_index();
+  }
 
   const c10::FunctionSchema& schema_;
   Call call_;
@@ -65,6 +78,9 @@ using formulas::Extents;
 inline Tensor convolution(const Tensor& input, const Tensor& weight, const Optional& bias, Extents stride,
                           Extents padding, Extents dilation, bool transposed, Extents output_padding, Extent groups) {
   Scope s("aten::convolution");
+  s.limit(input, 0);
+  s.limit(weight, 1);
+  s.limit(bias, 2);
   Tensor x = s.in(input);
   Tensor w = s.in(weight);
   Tensor b = s.in(bias);
@@ -107,6 +123,7 @@ inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(cons
 
 inline std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, optional<bool> train) {
   Scope s("aten::native_dropout");
+  s.limit(input, 0);
   const Tensor x = s.in(input);
   const auto mask_options = x.options().dtype(at::kBool);
   if (train.has_value() && !*train) {

@@ -94,6 +94,9 @@ inline at::Tensor& copy_(at::Tensor& self, const at::Tensor& source, bool non_bl
   op.calls.fetch_add(1, std::memory_order_relaxed);
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   report_transfer(source, self, static_cast<int64_t>(source.nbytes()), !non_blocking);
+  if (on_device(self) && on_device(source)) {
+    check_cast(self, source);
+  }
   auto to = host_side(self);
   to.copy_(host_side(source), non_blocking);
   if (on_device(self)) {

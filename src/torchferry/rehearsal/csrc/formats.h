@@ -30,6 +30,10 @@ inline at::Tensor to_copy(const at::Tensor& self, optional<c10::ScalarType> dtyp
                           optional<c10::Device> device, optional<bool> pinned, bool non_blocking,
                           optional<c10::MemoryFormat> format) {
   refuse("to", format, [] { return "Only contiguous_format or preserve_format is supported."; });
+  if (C10_UNLIKELY(settings().casts_double.load(std::memory_order_relaxed)) && dtype == at::kDouble &&
+      self.scalar_type() != at::kDouble && !layout.has_value() && !device.has_value()) {
+    dtype = at::kFloat;
+  }
   return at::native::_to_copy(self, dtype, layout, device, pinned, non_blocking, format);
 }
 

@@ -209,7 +209,7 @@ inline at::Tensor Call::made_to_cpu(const at::Tensor& tensor, bool writes) {
   const size_t first = operands_.size();
   Parts parts;
   for (const auto& part : layouts::parts_of(tensor)) {
-    parts.push_back(from_device(part, writes));
+    parts.push_back(from_device(part, 0, writes));
   }
   auto alias = layouts::assemble(tensor, parts);
   if (op_.asks_for_grad) {

@@ -47,6 +47,40 @@ inline bool is_read_on_host(const std::string& base, const c10::Argument& argume
   TORCH_CHECK(false, "Expected ", argument, " to be on CPU, got ", tensor.device(), " instead.");
 }
 
+// What one argument may be, as the vendor publishes it; see kernel_limits.h.
+struct ArgumentLimit {
+  ArgumentLimit() = default;
+  ArgumentLimit(std::string of, uint64_t dtypes, int most, uint64_t on_host, std::string by, std::string where)
+      : argument(std::move(of)),
+        taken(dtypes),
+        rank(most),
+        slow(on_host),
+        function(std::move(by)),
+        published(std::move(where)) {}
+  void become(const ArgumentLimit& other) {
+    argument = other.argument;
+    taken = other.taken;
+    rank = other.rank;
+    slow = other.slow;
+    function = other.function;
+    published = other.published;
+  }
+
+  std::string argument;
+  uint64_t taken = ~uint64_t{0};  // dtypes, a bit for each ScalarType
+  int rank = 0;                   // the most dimensions; 0 is not limited
+  uint64_t slow = 0;              // dtypes that the card computes on its own host processor
+  std::string function, published;
+  std::atomic<uint64_t> told{0}, told_slow{0};
+};
+using ArgumentLimits = std::vector<ArgumentLimit>;
+
+// The same in as few bytes as a call has to read of it.
+struct QuickLimit {
+  uint64_t passes = ~uint64_t{0};  // dtypes of which nothing is to be said
+  int64_t rank = INT64_MAX;
+};
+
 struct Operator {
   std::string name;  // "aten::add.Tensor", and "aten::add.Tensor (sparse)" where it is called with such a tensor
   std::string full;  // without that
@@ -68,7 +102,9 @@ struct Operator {
   bool foreach = false;      // each result is of one tensor of the first list
   bool keeps_order = false;  // its result lies in memory as it was asked for, or as its input does, on any card
   bool convolves = false;
-  bool asks_for_grad = false;  // its kernel saves something for backward where an argument requires a gradient
+  bool asks_for_grad = false;         // its kernel saves something for backward where an argument requires a gradient
+  ArgumentLimits* limits = nullptr;   // of each argument; null where nothing is published
+  const QuickLimit* quick = nullptr;  // the same
   std::atomic<Mode> mode{Mode::kNative};
   std::atomic<int64_t> calls{0};
   std::atomic<uint64_t> noted{0};  // dtypes already reported for this operator
@@ -229,8 +265,37 @@ class Operators {
         made.faulty = true;
       }
     }
+    if (const auto limits = limits_.find(full); limits != limits_.end() && layout == Layout::kDense) {
+      made.limits = &limits->second;
+      made.quick = quick_[full].data();
+    }
     by_name_[name] = &made;
     return made;
+  }
+
+  // The operators of which something is published.
+  std::vector<std::string> limited() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    std::vector<std::string> names;
+    for (const auto& each : limits_) {
+      names.push_back(each.first);
+    }
+    return names;
+  }
+
+  // What the vendor publishes of an argument; also for operators met later. Set before the first call.
+  void limit(const std::string& name, size_t count, size_t index, const ArgumentLimit& limit) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    auto& found = limits_.try_emplace(name, count).first->second;
+    found[index].become(limit);
+    auto& quick = quick_.try_emplace(name, count).first->second;
+    quick[index] = {limit.taken & ~limit.slow, limit.rank == 0 ? INT64_MAX : limit.rank};
+    for (auto& each : all_) {
+      if (each.full == name && each.layout == Layout::kDense) {
+        each.limits = &found;
+        each.quick = quick.data();
+      }
+    }
   }
 
   // A collective operation, which no dispatcher schema stands for.
@@ -291,6 +356,8 @@ class Operators {
   std::mutex mutex_;
   std::deque<Operator> all_;
   std::unordered_map<std::string, Operator*> by_name_;
+  std::unordered_map<std::string, ArgumentLimits> limits_;
+  std::unordered_map<std::string, std::vector<QuickLimit>> quick_;
   std::unordered_map<std::string, Wanted> modes_;
   std::unordered_map<std::string, Fault> faults_;
   std::unordered_map<std::string, int64_t> collectives_;

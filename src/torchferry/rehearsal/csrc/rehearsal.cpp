@@ -216,6 +216,27 @@ int64_t register_operators() {
   return static_cast<int64_t>(done.size());
 }
 
+// An operator that the plugin has as one kernel, with limits of its own, and that PyTorch composes of others here.
+void composed_within_limits(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  check_limits(Operators::instance().of(handle), *stack, handle.schema().arguments().size());
+  handle.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+}
+
+// Call it once, when the limits are set.
+void watch_composed() {
+  const auto autograd = c10::getAutogradKeyFromBackend(c10::toBackendComponent(settings().key));
+  auto& aten = library("aten", autograd);
+  for (const auto& name : Operators::instance().limited()) {
+    const auto point = name.find('.', name.find("::"));
+    const auto handle = c10::Dispatcher::singleton().findSchema(
+        {name.substr(0, point), point == std::string::npos ? "" : name.substr(point + 1)});
+    if (handle && handle->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+        !handle->hasKernelForDispatchKey(autograd) && !handle->hasKernelForDispatchKey(settings().key)) {
+      aten.impl(name.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunction<&composed_within_limits>());
+    }
+  }
+}
+
 void default_generator_boxed(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   const auto device = torch::jit::pop(*stack).toInt();
   torch::jit::push(*stack, default_generator(static_cast<c10::DeviceIndex>(device)));
@@ -386,6 +407,11 @@ FERRY_API void ferry_multiply_sparse_as_dense() {
   });
   replace("sparse_mask", "", [](Operator& op) { return as_is(op); });
 }
+FERRY_API void ferry_set_kernel_limits(const char* rows, int refuse) {
+  ferry::set_kernel_limits(rows, refuse != 0);
+  ferry::watch_composed();
+}
+FERRY_API void ferry_cast_double_to_float() { ferry::settings().casts_double = true; }
 FERRY_API void ferry_set_others_fall_back(int yes) { ferry::settings().others_fall_back = yes != 0; }
 FERRY_API void ferry_set_mode(const char* name, int mode, int every_layout) {
   ferry::Operators::instance().set_mode(name, static_cast<ferry::Mode>(mode), every_layout != 0);

@@ -36,6 +36,8 @@ struct Settings {
   std::atomic<int> convolution_bits{0};  // the same of convolutions
   std::atomic<bool> fallback_warns{true};
   std::atomic<bool> others_fall_back{false};  // operators of other libraries run on the CPU
+  std::atomic<bool> limits_refuse{true};      // what no published list has is refused, and not only told
+  std::atomic<bool> casts_double{false};      // a cast on the device to float64 gives float32
   std::atomic<bool> one_order{false};         // results lie in the usual order, whatever that of the inputs
 };
 
@@ -65,6 +67,9 @@ enum class Event : int {
   kMemoryFormat = 18,
   kNotRehearsed = 19,
   kRefused = 20,
+  kKernelLimit = 21,
+  kBeyondLimit = 22,
+  kSlowKernel = 23,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);

@@ -12,7 +12,8 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver
-from torchferry.rehearsal.native import FAULTS, MODES, mask_of_dtypes, watch_refusals
+from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES, mask_of_dtypes, watch_refusals
+from torchferry.rehearsal.published_limits import for_device
 
 CARD_ADDRESS_BIT = 1 << 46
 """As in `csrc/card_address.h`."""
@@ -106,6 +107,8 @@ class TakenOver:
             "ferry_draw_by": (None, [ctypes.c_void_p]),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
+            "ferry_set_kernel_limits": (None, [text, number]),
+            "ferry_cast_double_to_float": (None, []),
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
             "ferry_set_rounding": (None, [number, number]),
@@ -164,6 +167,14 @@ class TakenOver:
     def set_mode(self, operator: str, mode: str) -> None:
         """Take an operator away, or give it back."""
         self._library.ferry_set_mode(operator.encode(), MODES[mode])
+
+    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
+        """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
+        self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
+
+    def cast_double_to_float(self) -> None:
+        """Let a cast on the device to float64 give float32."""
+        self._library.ferry_cast_double_to_float()
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls."""

@@ -255,6 +255,7 @@ def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, 
 def _use_profile(operators: TakenOver, rehearsal: Rehearsal) -> None:
     profile = rehearsal.profile
     operators.set_dtypes(*session.rules_of_dtypes(profile))
+    session.use_kernel_limits(operators, profile)
     bits = ROUNDING_BITS[profile.matmul_rounding]
     operators.set_rounding(matmul=bits, convolution=bits)
     for operator in profile.missing_operators:

@@ -19,6 +19,7 @@
 
 #include "../../csrc/card_address.h"
 #include "../../csrc/dtypes.h"
+#include "../../csrc/kernel_limits.h"
 #include "../../csrc/operators.h"
 #include "../../csrc/rounding.h"
 #include "../../csrc/spoiling.h"
@@ -363,6 +364,7 @@ class Call {
     const auto dtype = value.scalar_type();
     refuse_missing_dtype(dtype);
     note(dtype);
+    check_limits(op_, value, index);
     half_ |= is_half(dtype) || (op_.integers_widen && !c10::isFloatingType(dtype)) ||
              (op_.bool_widens && dtype == at::kBool);
     if (C10_UNLIKELY(op_.widens) && c10::isFloatingType(dtype)) {

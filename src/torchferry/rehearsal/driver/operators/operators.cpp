@@ -93,6 +93,7 @@ class Served final : public c10::OperatorKernel {
         format_ = static_cast<int>(i);
       }
     }
+    casts_ = op_.base == "aten::_to_copy";
 #ifdef FERRY_CALLS_PLUGIN
     if (format_ >= 0 && handle.hasKernelForDispatchKey(kKey)) {
       own_ = std::make_unique<PluginKernel>(handle.getComputedKernelForDispatchKey(kKey));
@@ -119,6 +120,10 @@ class Served final : public c10::OperatorKernel {
         do_or_record(handle, op_, stack, [&] { copy(handle, stack); });
         break;
       case Service::kComposed:
+        if (!casts_) {  // of which `copy_` is what casts, or only moves
+          check_limits(op_, *stack, handle.schema().arguments().size());
+        }
+        cast_as_plugin(handle, stack);
         handle.callBoxedForDispatchKey(composition(handle), *stack);
         break;
       case Service::kAutograd:
@@ -144,6 +149,19 @@ class Served final : public c10::OperatorKernel {
     return handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)
                ? c10::DispatchKey::CompositeImplicitAutograd
                : c10::DispatchKey::CompositeExplicitAutograd;
+  }
+
+  // A cast to float64 on a device whose plugin gives float32 for it: there is neither a device nor a layout named.
+  void cast_as_plugin(const c10::OperatorHandle& handle, Stack* stack) const {
+    if (C10_LIKELY(!casts_ || !settings().casts_double.load(std::memory_order_relaxed))) {
+      return;
+    }
+    const size_t base = stack->size() - handle.schema().arguments().size();
+    auto& dtype = (*stack)[base + 1];
+    if (dtype.isInt() && static_cast<c10::ScalarType>(dtype.toInt()) == at::kDouble && (*stack)[base + 2].isNone() &&
+        (*stack)[base + 3].isNone() && (*stack)[base].toTensor().scalar_type() != at::kDouble) {
+      dtype = static_cast<int64_t>(at::kFloat);
+    }
   }
 
   // A memory format but the usual one: the plugin's own kernel is asked first, since it may refuse it in its own words.
@@ -194,6 +212,9 @@ class Served final : public c10::OperatorKernel {
     }
     {
       const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+      if (to && from) {
+        check_cast(self, source);
+      }
       auto target = to ? cpu_alias(self) : self;
       target.copy_(from ? cpu_alias(source) : source);
       if (to) {
@@ -259,6 +280,7 @@ class Served final : public c10::OperatorKernel {
   Service service_;
   int64_t number_;
   bool reads_, clears_;
+  bool casts_ = false;
   int format_ = -1;
 #ifdef FERRY_CALLS_PLUGIN
   std::unique_ptr<PluginKernel> own_;
@@ -632,6 +654,9 @@ FERRY_API void ferry_set_dtypes(uint64_t missing, uint64_t narrowed, uint64_t no
   settings().narrowed = narrowed;
   settings().noted = noted;
 }
+
+FERRY_API void ferry_set_kernel_limits(const char* rows, int refuse) { set_kernel_limits(rows, refuse != 0); }
+FERRY_API void ferry_cast_double_to_float() { settings().casts_double = true; }
 
 FERRY_API void ferry_set_mode(const char* name, int mode) {
   Operators::instance().set_mode(name, static_cast<Mode>(mode), false);

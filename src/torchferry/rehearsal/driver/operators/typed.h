@@ -47,7 +47,8 @@ class Look {
     }
     device_ = device;
     placed_ = true;
-    return (unusual_ & bit(c10::typeMetaToScalarType(implementation->dtype()))) == 0 && implementation->has_storage() &&
+    return !is_beyond_limits(op_, *implementation, index) &&
+           (unusual_ & bit(c10::typeMetaToScalarType(implementation->dtype()))) == 0 && implementation->has_storage() &&
            (implementation->key_set() & kMathBits).empty();
   }
 

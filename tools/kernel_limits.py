@@ -1,0 +1,304 @@
+"""Write what each operator of torch takes on each card, by the operator library that the plugin calls.
+
+python tools/kernel_limits.py npu OPS_MATH OPS_NN OPS_CV OPS_TRANSFORMER OP_PLUGIN  write vendors/npu/kernel_limits.toml
+
+The arguments are checkouts, or git directories without a work tree, of github.com/hicann/ops-math, ops-nn, ops-cv and
+ops-transformer, and of github.com/Ascend/op-plugin. `plugin_calls.py` reads which function an operator ends in,
+`aclnn_lists.py` what the function takes. What cannot be read is left out: of what is not in the table nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from aclnn_lists import CARDS, Library, Page, Parameter, limits_of, read_page, slow_dtypes
+from plugin_calls import Handed, Kernels, Ways, all_ways, functions, read_functions, without_comments
+
+from torchferry.backends.datafile import VENDORS
+from torchferry.backends.kernel_limits import CODES
+from torchferry.core import toml
+
+_HAND = Path(__file__).with_name("kernel_limits.toml")
+"""Operators whose C++ is not plain, as somebody read it, each with its place."""
+
+_WIDTH = 120
+_HEAD = """\
+# What the operator library of CANN takes, as tools/kernel_limits.py read it from the public sources below; `make`
+# nothing of it by hand. The letters of dtypes are those of NumPy where it has one; see backends/kernel_limits.py.
+"""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of a repository, or a git directory.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    path: Path
+
+    def _git(self, *arguments: str) -> bytes:
+        return subprocess.run(
+            ["git", f"--git-dir={self._git_directory()}", *arguments], check=True, capture_output=True
+        ).stdout
+
+    def _git_directory(self) -> Path:
+        own = self.path / ".git"
+        return own if own.exists() else self.path
+
+    @property
+    def commit(self) -> str:
+        """What is checked out."""
+        return self._git("rev-parse", "HEAD").decode().strip()
+
+    def texts(self, wanted: str) -> dict[str, str]:
+        """Return the files whose paths match a regular expression, by path."""
+        listed = self._git("ls-tree", "-r", "-z", "--name-only", "HEAD").decode().split("\0")
+        paths = [path for path in listed if re.search(wanted, path)]
+        asked = "".join(f"HEAD:{path}\n" for path in paths).encode()
+        answer = subprocess.run(
+            ["git", f"--git-dir={self._git_directory()}", "cat-file", "--batch"],
+            input=asked, check=True, capture_output=True,
+        ).stdout  # fmt: skip
+        texts, at = {}, 0
+        for path in paths:
+            end = answer.index(b"\n", at)
+            head = answer[at:end].split()
+            if head[-1] == b"missing":
+                at = end + 1
+                continue
+            size = int(head[2])
+            texts[path] = answer[end + 1 : end + 1 + size].decode("utf-8", errors="replace")
+            at = end + 1 + size + 1
+        return texts
+
+
+def library(checkout: Checkout, name: str) -> Library:
+    """Return what is read of one repository of operators."""
+    return Library(
+        name,
+        checkout.commit,
+        checkout.texts(r"(?<!experimental)/docs/aclnn[^/]*\.md$"),
+        checkout.texts(r"/op_api/[^/]*\.(?:cpp|h)$"),
+    )
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the operator library.
+
+    Attributes:
+        name: Such as `aclnnIndex`.
+        page: Key of the source, and the path of the page.
+        order: Its parameters.
+        takes: By card, what its parameters take.
+        varies: The cards on which it does not compute the same each time, by default.
+        slow: By card, the dtypes that it computes on its host processor.
+    """
+
+    name: str
+    page: str
+    order: tuple[str, ...]
+    takes: Mapping[str, Mapping[str, Parameter]]
+    varies: tuple[str, ...]
+    slow: Mapping[str, frozenset[str]]
+
+
+def read_library(lib: Library, key: str, others: Iterable[Library] = ()) -> dict[str, Function]:
+    """Return the functions of a repository, by name; the C++ of some lies in another one."""
+    found: dict[str, Function] = {}
+    for path, text in sorted(lib.pages.items()):
+        if "/experimental/" in f"/{path}":
+            continue
+        by_card = {card: read_page(text, card) for card in CARDS}
+        for name in {name for pages in by_card.values() for name in pages}:
+            of_card: dict[str, Page] = {card: pages[name] for card, pages in by_card.items() if name in pages}
+            owner = next((each for each in (lib, *others) if each.source_of(name, path) is not None), lib)
+            source = owner.source_of(name, path)
+            takes = {
+                card: limits_of(page, source[1] if source else None, name, card)
+                for card, page in of_card.items()
+                if page.is_there is not False
+            }
+            orders = {page.names for page in of_card.values()}
+            varies = tuple(card for card, page in of_card.items() if page.deterministic is False)
+            if len(orders) == 1 and name not in found:
+                slow = {
+                    card: slow_dtypes(owner, path, _first(parameters, orders), card, source[0])
+                    for card, parameters in takes.items()
+                    if source is not None
+                }
+                found[name] = Function(name, f"{key} {path}", orders.pop(), takes, varies, slow)
+    return found
+
+
+def _first(parameters: Mapping[str, Parameter], orders: set[tuple[str, ...]]) -> frozenset[str]:
+    """Return what the first parameter takes, which is a tensor."""
+    name = next(iter(orders))[0]
+    return (parameters[name].dtypes if name in parameters else None) or frozenset()
+
+
+def codes(parameter: Parameter) -> str:
+    """Return a parameter as the table has it: the letters of its dtypes, and the highest rank."""
+    letters = "" if parameter.dtypes is None else "".join(sorted(CODES[name] for name in parameter.dtypes))
+    rank = f"/{parameter.rank}" if parameter.rank else ""
+    return f"{'*' if parameter.dtypes is None else letters}{rank}"
+
+
+def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
+    """Return the lines of a function, for the parameters that operators need."""
+    lines = []
+    for name in needed:
+        by_codes: dict[str, list[str]] = {}
+        for card in CARDS:
+            parameter = function.takes.get(card, {}).get(name)
+            if parameter is not None:
+                by_codes.setdefault(codes(parameter), []).append(card)
+        if by_codes:
+            rows = [
+                f"{' '.join(cards)}: {text}" for text, cards in sorted(by_codes.items(), key=lambda row: -len(row[1]))
+            ]
+            lines.append(f"{name} = [{', '.join(f'{chr(34)}{row}{chr(34)}' for row in rows)}]")
+    if not lines and not function.varies:
+        return []
+    by_slow: dict[str, list[str]] = {}
+    for card, dtypes in function.slow.items():
+        if dtypes:
+            by_slow.setdefault("".join(sorted(CODES[name] for name in dtypes)), []).append(card)
+    slow = ", ".join(f'"{" ".join(cards)}: {text}"' for text, cards in by_slow.items())
+    lines += [f"slow = [{slow}]"] if slow else []
+    varies = [f'varies = "{" ".join(function.varies)}"'] if function.varies else []
+    return [f"[functions.{function.name}]", f'page = "{function.page}"', *varies, *lines, ""]
+
+
+def by_hand(text: str) -> dict[str, dict[str, Ways]]:
+    """Return the operators of the file that was written by hand, as `all_ways` has them."""
+    document = toml.loads(text)
+    found: dict[str, dict[str, Ways]] = {}
+    for row in document["operator"]:
+        for name in row["names"]:
+            found[name] = {
+                argument: frozenset(
+                    frozenset(
+                        Handed(function, int(position))
+                        for function, _, position in (part.partition(" ") for part in way.split(" & "))
+                    )
+                    for way in ways
+                )
+                for argument, ways in row["takes"].items()
+            }
+    return found
+
+
+def rendered(
+    sources: Mapping[str, str],
+    known: Mapping[str, Function],
+    operators: Mapping[str, Mapping[str, Ways]],
+    newest: set[str],
+) -> str:
+    """Return the text of the table.
+
+    Args:
+        sources: Its sources, by key.
+        known: The functions that were read.
+        operators: For each operator, what its arguments are handed to.
+        newest: Operators of which nothing is said for the newest card.
+    """
+    needed: dict[str, set[str]] = {}
+    rows: list[str] = []
+    for operator, arguments in sorted(operators.items()):
+        texts = {}
+        for argument, ways in sorted(arguments.items()):
+            text = _ways(ways, known, needed)
+            if text:
+                texts[argument] = text
+        if texts:
+            not_on = " - 950" if operator in newest else ""
+            inner = ", ".join(f'"{argument} {text}{not_on}"' for argument, text in texts.items())
+            rows.append(f'"{operator}" = [{inner}]')
+    cards = [f"{word} = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]" for word, names in _CARDS.items()]
+    lines = [_HEAD, 'library = "CANN"', "", "[sources]", *(f'{key} = "{text}"' for key, text in sources.items()), ""]
+    lines += ["[cards]", *cards, ""]
+    for name in sorted(needed):
+        lines += rendered_function(known[name], sorted(needed[name]))
+    return "\n".join([*lines, "[operators]", *rows, ""])
+
+
+def _ways(ways: Ways, known: Mapping[str, Function], needed: dict[str, set[str]]) -> str:
+    """Return the ways of an argument as text; empty where one of them leads to nothing that is known."""
+    texts = []
+    usual = [way for way in ways if not any(handed.function.lower().endswith("weightnz") for handed in way)]
+    for way in usual or ways:  # the others are for a storage format that a program asks the plugin for by name
+        parts = []
+        for handed in sorted(way):
+            function = known.get(handed.function)
+            if function is None or handed.position >= len(function.order):
+                continue
+            name = function.order[handed.position]
+            if any(name in parameters for parameters in function.takes.values()):
+                parts.append((handed.function, name))
+        if not parts:
+            return ""
+        texts.append(parts)
+    for parts in texts:
+        for name, parameter in parts:
+            needed.setdefault(name, set()).add(parameter)
+    return " | ".join(sorted({" & ".join(f"{name}.{parameter}" for name, parameter in parts) for parts in texts}))
+
+
+_CARDS = {
+    "910": ["Ascend 910A"],
+    "910b": ["Ascend 910B", "Ascend 910B2", "Ascend 910B3", "Ascend 910B4"],
+    "A3": ["Ascend 910_93"],
+    "310p": ["Ascend 310P"],
+    "310b": ["Ascend 310B"],
+    "950": ["Ascend 950"],
+}
+"""Products, as the pages' marks call them, and the cards of `cards.toml`."""
+
+_LIBRARIES = {
+    "MATH": "hicann/ops-math",
+    "NN": "hicann/ops-nn",
+    "CV": "hicann/ops-cv",
+    "TRANS": "hicann/ops-transformer",
+}
+_PLUGIN = "PLUGIN"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the table; returns the exit code."""
+    if len(arguments) != 2 + len(_LIBRARIES) or arguments[0] != "npu":
+        print(__doc__)
+        return 2
+    *libraries, plugin = [Checkout(Path(path)) for path in arguments[1:]]
+    known: dict[str, Function] = {}
+    sources = {}
+    read = [library(checkout, name) for name, checkout in zip(_LIBRARIES.values(), libraries, strict=True)]
+    for key, lib in zip(_LIBRARIES, read, strict=True):
+        sources[key] = f"github.com/{lib.name}@{lib.commit[:12]}"
+        known = {**read_library(lib, key, read), **known}
+    declared = read_functions("\n".join(plugin.texts(r"^op_plugin/config/op_plugin_functions\.yaml$").values()))
+    files = plugin.texts(r"^op_plugin/ops/opapi/[^/]*\.cpp$")
+    kernels = Kernels([each for text in files.values() for each in functions(without_comments(text))])
+    sources[_PLUGIN] = f"github.com/Ascend/op-plugin@{plugin.commit[:12]} op_plugin/config, op_plugin/ops/opapi"
+    operators = {**all_ways(declared, kernels), **by_hand(_HAND.read_text(encoding="utf-8"))}
+    own = {name: ways for name, ways in operators.items() if not name.startswith(("npu_", "_npu"))}
+    newest = {each.schema.name for each in declared if kernels.asks_for_newest(each.schema)}
+    text = rendered(sources, known, own, newest)
+    path = VENDORS / "npu" / "kernel_limits.toml"
+    path.write_text(text, encoding="utf-8")
+    print(f"{path}: {len(text)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
