@@ -18,7 +18,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing, reading
 from torchferry.rehearsal import build
-from torchferry.rehearsal.driver import matching
+from torchferry.rehearsal.driver import matching, torch_build
 from torchferry.rehearsal.driver.description import load_driver
 
 SIMULATED = "simulated"
@@ -127,6 +127,9 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
             _another_version(backend, shipped, version),
             say("leave the version out of the target, or install that version"),
         )
+    build_unfit = torch_build.unfit(backend, torch_build.torch_build(), shipped.folder)
+    if build_unfit is not None:
+        raise UsageError(build_unfit, say("or rehearse with `--plugin simulated`"))
     return shipped
 
 
@@ -152,7 +155,7 @@ def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Mess
             torch=torch_version,
             advice=matching.what_fits(backend, present.version, torch_version),
         )
-    return None
+    return torch_build.unfit(backend, torch_build.torch_build(), present.folder)
 
 
 def torch_here() -> str:

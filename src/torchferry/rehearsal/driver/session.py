@@ -24,7 +24,7 @@ from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
 from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
-from torchferry.rehearsal.driver import building, matching, refusals
+from torchferry.rehearsal.driver import building, matching, refusals, torch_build
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
@@ -74,6 +74,7 @@ def _load(name: str, stand_in: Path) -> None:
     driver = load_driver(backend)
     if driver is None or rehearsal.shipped is None:
         raise TorchferryError(say("torchferry has no simulated driver for {target}", target=rehearsal.target))
+    _refuse_cuda_build(backend, rehearsal.shipped.folder)
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
@@ -107,6 +108,18 @@ def _load(name: str, stand_in: Path) -> None:
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
+
+
+def _refuse_cuda_build(backend: type[Backend], folder: str) -> None:
+    """Refuse to load the plugin into a torch beside which it aborts: this process may have another than the command.
+
+    Raises:
+        TorchferryError: it is a build for CUDA.
+    """
+    build = torch_build.TorchBuild(str(torch.__version__), str(torch.version.cuda or ""))
+    unfit = torch_build.unfit(backend, build, folder)
+    if unfit is not None:
+        raise TorchferryError(unfit, say("or rehearse with `--plugin simulated`"))
 
 
 @dataclass(frozen=True)
