@@ -63,7 +63,10 @@ def _is_script_of_python(path: Path) -> bool:
     """Whether a program is a script that names a Python of its own."""
     try:
         with path.open("rb") as file:
-            first = file.read(200).partition(b"\n")[0]
+            start = file.read(200).lower()
     except OSError:
         return False
+    if b"pyenv" in start:  # it starts the program of whichever Python is its choice
+        return True
+    first = start.partition(b"\n")[0]
     return first.startswith(b"#!") and b"python" in first and b"/env " not in first

@@ -7,7 +7,7 @@ import importlib.metadata
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -152,7 +152,7 @@ def _install_torch(
         try:
             wheel = installer.download(f"torch=={request.torch}", Path(folder))
         except NotOfferedError as error:
-            raise _no_torch(request, error) from None
+            raise _no_torch(request, error.versions or installer.offered("torch")) from None
         if not cuda_free.is_for_cuda(wheel):
             installer.install(str(wheel), *beside)
             return
@@ -195,9 +195,9 @@ def _write_needs(distribution: importlib.metadata.Distribution) -> None:
     path.write_text("".join(kept), encoding="utf-8")
 
 
-def _no_torch(request: EnvironmentRequest, error: NotOfferedError) -> UsageError:
+def _no_torch(request: EnvironmentRequest, versions: Sequence[str]) -> UsageError:
     """Return the error for a torch that no index offers for this Python: with what it does offer."""
-    offered = sorted({Version(each).public for each in error.versions}, key=Version)
+    offered = sorted({Version(each).public for each in versions}, key=Version)
     others = [version for version, path in interpreters() if version != request.python_version]
     shown = ", ".join(offered[-_MOST_SHOWN:]) if offered else "-"
     problem = say(

@@ -28,6 +28,8 @@ _TELLS_PROGRESS = (24, 1)
 
 _PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 _FETCHES = re.compile(r"\s*(?:Downloading|Processing|Using cached) (\S+)")
+_AVAILABLE = "Available versions:"
+_CONFLICT = "The conflict is caused by:"
 _INSTALLS = "Installing collected packages"
 _VERSIONS = re.compile(r"from versions: ([^)]*)\)")
 _NO_ANSWER = ("NewConnectionError", "ConnectTimeoutError", "NameResolutionError", "Connection refused", "Retrying (",
@@ -87,6 +89,15 @@ class PackageInstaller:
         """
         self._run("download", "--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement)
         return max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime)
+
+    def offered(self, name: str) -> list[str]:
+        """Return the versions of a package for this Python, as far as pip lists them."""
+        lines: list[str] = []
+        words = ("index", "versions", "--pre", "--no-input", "--disable-pip-version-check", name)
+        if _follow([*self._command, *words], lines.append):
+            return []
+        listed = next((line for line in lines if line.startswith(_AVAILABLE)), "")
+        return [each.strip() for each in listed.removeprefix(_AVAILABLE).split(",") if each.strip()]
 
     def _run(self, action: str, *words: str) -> None:
         command = [*self._command, action, "--no-input", "--disable-pip-version-check"]
@@ -193,6 +204,10 @@ def _explained(words: Sequence[str], lines: list[str]) -> TorchferryError:
             say("no index of pip answers: {error}", error=_about_network(lines) or said),
             say("check the network and the proxy; PIP_INDEX_URL names a mirror, PIP_FIND_LINKS a folder with wheels"),
         )
+    if _CONFLICT in lines:  # a file of constraints may leave nothing; pip then lists no versions
+        causes = [line.strip() for line in lines[lines.index(_CONFLICT) + 1 :]]
+        shown = "; ".join(causes[: causes.index("")] if "" in causes else causes)
+        return NotOfferedError(say("pip finds nothing that fits: {causes}", causes=shown), None, ())
     if listed is not None:
         return NotOfferedError(say("pip finds no {what}", what=_asked(said, words)), None, versions)
     return TorchferryError(

@@ -30,6 +30,9 @@ from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.driver.plugin import INSTALLED, UNSAID
 from torchferry.rehearsal.driver.torch_build import torch_build
 
+_OLDEST_PYTHON = (3, 10)
+"""Which torchferry itself asks for, in pyproject.toml."""
+
 _PYTHON = re.compile(r"\d+\.\d+")
 _LARGEST_FILE = 1 << 20
 """Bytes of a file of requirements."""
@@ -202,10 +205,10 @@ def find_interpreter(wanted: str = "") -> tuple[str, str]:
         found = {version: path for version, path in interpreters() if version == wanted}
     for path in found.values():
         version = _version_of(path)
-        if version:
+        if version and Version(version).release >= _OLDEST_PYTHON:
             return str(path.absolute()), version
     raise UsageError(
-        say("there is no Python {python} on this machine", python=wanted),
+        say("this machine has no Python {python} that torchferry runs with", python=wanted),
         say("found: {found}; `--python` takes a path, too", found=", ".join(version for version, _ in interpreters())),
     )
 
@@ -213,7 +216,7 @@ def find_interpreter(wanted: str = "") -> tuple[str, str]:
 def interpreters() -> Iterable[tuple[str, Path]]:
     """Return the interpreters of this machine, each version once: on PATH, of pyenv and of uv."""
     found: dict[str, Path] = {}
-    for minor in range(8, 20):
+    for minor in range(_OLDEST_PYTHON[1], 20):
         on_path = shutil.which(f"python3.{minor}")
         if on_path is not None and _version_of(Path(on_path)):  # pyenv has a script for those that it does not offer
             found[f"3.{minor}"] = Path(on_path)
@@ -223,7 +226,7 @@ def interpreters() -> Iterable[tuple[str, Path]]:
     )
     for path in (path for home in homes for path in sorted(home.glob("*/bin/python3"))):
         version = _version_of(path)
-        if version:
+        if version and Version(version).release >= _OLDEST_PYTHON:
             found.setdefault(version, path)
     return sorted(found.items(), key=lambda item: Version(item[0]))
 
