@@ -1,8 +1,8 @@
 """What a cell of a notebook is called, where a kernel runs it from a file or a text of its own making.
 
 IPython compiles each cell under a name such as `/tmp/ipykernel_4711/1234567.py` or `<ipython-input-3-0a1b2c>`, and
-notes which input it was. Where the notebook is known, its own number of the cell is better: of that file which the editor or
-the program names that started the kernel (`jupyter nbconvert --execute`, papermill).
+notes which input it was. Where the notebook is known, its own number of the cell is better: the editor names its file,
+or the command that started the kernel (`jupyter nbconvert --execute`, papermill).
 """
 
 from __future__ import annotations

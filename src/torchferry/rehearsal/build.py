@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -305,20 +304,6 @@ def _build(recipe: Recipe, path: Path) -> None:
     with doing(say("building the library of the simulated card (about {seconds} s)", seconds=SECONDS)):
         _compile(recipe, path)
     _tell(say("built in {seconds} s", seconds=f"{time.monotonic() - started:.0f}"))
-
-
-def side_by_side(*parts: Callable[[], Path]) -> list[Path]:
-    """Return what several calls such as `library` return, each in a thread: what is not in the cache is built at once.
-
-    Raises:
-        TorchferryError: as the first of the calls that fails does.
-    """
-    title = say("building the libraries of the simulated card (about {seconds} s):", seconds=SECONDS)
-    with doing(title, len(parts)) as work, ThreadPoolExecutor(len(parts)) as threads:
-        started = [threads.submit(part) for part in parts]
-        for done in started:
-            done.add_done_callback(lambda _: work.add())
-        return [each.result() for each in started]
 
 
 def _compile(recipe: Recipe, output: Path) -> None:

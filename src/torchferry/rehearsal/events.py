@@ -273,7 +273,7 @@ def _places(error: BaseException | None) -> Iterator[UserLine]:
 
 
 _SCALER = os.path.join("amp", "grad_scaler.py")
-"""Torch's gradient scaler, and a plugin's: it computes the inverse of its scale in float64, whatever the program does."""
+"""Torch's gradient scaler, and a plugin's: it computes the inverse of its scale in float64 by itself."""
 
 
 def _line_of_scaler(frame: FrameType | None) -> UserLine | None:

@@ -22,7 +22,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.torch_start import or_end
 from torchferry.core.userlines import NOWHERE
-from torchferry.rehearsal import build, events, faults, observers, session, torch_versions
+from torchferry.rehearsal import events, faults, observers, session, torch_versions
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver import building, matching, refusals, torch_build
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
@@ -76,8 +76,6 @@ def _load(name: str, stand_in: Path) -> None:
         raise TorchferryError(say("torchferry has no simulated driver for {target}", target=rehearsal.target))
     _refuse_cuda_build(backend, rehearsal.shipped.folder)
     spec = _own_spec(name, stand_in, backend)
-    if matching.belongs(backend, rehearsal.shipped.version, str(torch.__version__)):  # else it may not even load
-        build.side_by_side(lambda: building.driver_folder(driver), building.operators_library)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
     machine.set_text("plugin", str(Path(spec.origin or "").parent))
