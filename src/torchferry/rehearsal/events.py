@@ -130,7 +130,8 @@ class EventRecorder:
         self._device = name
 
     def is_platform(self, folder: str) -> None:
-        """Say where the plugin lies: what it catches itself is no matter of the program's."""
+        """Say where the plugin lies: what it catches or calls by itself is no matter of the program's."""
+        self._lines.add_library(folder)
         self._own_owners(folder)
 
     def _handler(self, frame: FrameType, error: type[BaseException]) -> Handler:
