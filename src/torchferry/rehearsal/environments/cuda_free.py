@@ -72,7 +72,7 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
         text = (package / file).read_text(encoding="utf-8")
         if says not in text:
             raise TorchferryError(
-                say("torch/{file} of {wheel} has no {text}", file=file, wheel=wheel.name, text=repr(says))
+                say("{wheel} has no `{text}` in {file}", wheel=wheel.name, text=says, file=f"torch/{file}")
             )
         (package / file).write_text(text.replace(says, holds), encoding="utf-8")
     version = package / "version.py"
