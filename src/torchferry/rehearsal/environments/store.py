@@ -91,10 +91,11 @@ def use(request: EnvironmentRequest) -> EnvironmentInUse:
     folder = environments_folder() / request.name
     descriptor = _open_lock(folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _lock(descriptor, fcntl.LOCK_SH, request.name)
         environment = _read(folder)
         if environment is None:
-            _wait_alone(descriptor, request.name)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            _lock(descriptor, fcntl.LOCK_EX, request.name)
             environment = _read(folder) or _make(folder, request)  # somebody else may have made it while we waited
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         os.utime(folder / _MADE)
@@ -115,7 +116,7 @@ def remove(name: str) -> None:
         UsageError: there is none of this name, or a program uses it.
     """
     folder = environments_folder() / name
-    if Path(name).name != name or not folder.is_dir() or folder.is_symlink():
+    if name not in _names() or not folder.is_dir() or folder.is_symlink():
         raise UsageError(
             say("there is no environment {name}", name=name),
             say("kept: {names}", names=", ".join(each.name for each in kept()) or "-"),
@@ -123,14 +124,21 @@ def remove(name: str) -> None:
     descriptor = _open_lock(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        remove_tree(folder)
-        _lock_of(folder).unlink(missing_ok=True)
+        remove_tree(folder)  # its lock stays: somebody may wait for it
     except BlockingIOError:
         raise UsageError(
             say("environment {name} is in use", name=name), say("wait until its program has ended")
         ) from None
     finally:
         os.close(descriptor)
+
+
+def _names() -> list[str]:
+    """Return what lies in the folder of environments: `..` does not."""
+    try:
+        return os.listdir(environments_folder())
+    except OSError:
+        return []
 
 
 def _read(folder: Path) -> KeptEnvironment | None:
@@ -192,13 +200,12 @@ def _open_lock(folder: Path) -> int:
         raise _unwritable(folder.parent, error) from None
 
 
-def _wait_alone(descriptor: int, name: str) -> None:
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+def _lock(descriptor: int, kind: int, name: str) -> None:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         _tell(say("another process is making the environment {name}; waiting for it", name=name))
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, kind)
 
 
 def _unwritable(folder: Path, error: OSError) -> TorchferryError:
