@@ -32,7 +32,7 @@ def cut_library(backend: type[Backend], folder: str) -> Message | None:
     for path in _libraries(backend.PLUGIN, folder):
         try:
             size, wanted = path.stat().st_size, _end_of_elf(path)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a place in the file that no file has
             continue
         if size < wanted:
             return say(
