@@ -47,7 +47,7 @@ def test_a_cell_is_called_by_its_input_where_no_notebook_is_known(file: str, nam
 
 
 def test_a_cell_of_a_known_notebook_is_called_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = [{"cell_type": "markdown", "source": "# title"}]
+    cells: list[object] = [{"cell_type": "markdown", "source": "# title"}]
     cells += [{"cell_type": "code", "source": [text, "\n"]} for text in TEXTS[:3]]
     path = tmp_path / "train.ipynb"
     path.write_text(json.dumps({"cells": cells}))

@@ -14,6 +14,7 @@ import pytest
 
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
+from torchferry.core.messages import say
 from torchferry.rehearsal.environments import filling, package_installer, store
 from torchferry.rehearsal.environments.entering import check_program
 from torchferry.rehearsal.environments.package_installer import NoAnswerError, NotOfferedError
@@ -121,20 +122,20 @@ def test_what_pip_says_is_explained(printed: list[str], kind: type[TorchferryErr
 def test_half_an_environment_is_never_taken(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
     def breaks(folder: Path, request: EnvironmentRequest) -> None:
         made(folder)
-        raise error("broken") if error is not TorchferryError else UsageError(store.say("broken"))
+        raise error("broken") if error is not TorchferryError else UsageError(say("broken"))
 
     monkeypatch.setattr(filling, "fill", breaks)
     with pytest.raises((error, TorchferryError)):
         store.use(REQUEST)
-    assert store.kept() == []
+    assert store.kept_environments() == []
     assert not (store.environments_folder() / REQUEST.name).exists()
     made(store.environments_folder() / REQUEST.name)  # as one that was killed leaves it
-    assert store.kept() == []
+    assert store.kept_environments() == []
     monkeypatch.setattr(filling, "fill", lambda folder, request: made(folder))
     monkeypatch.setattr(filling, "link_torchferry", lambda folder: None)
     used = store.use(REQUEST)
     os.close(used.descriptor)
-    assert [each.name for each in store.kept()] == [REQUEST.name]
+    assert [each.name for each in store.kept_environments()] == [REQUEST.name]
 
 
 def made(folder: Path) -> None:
@@ -167,7 +168,7 @@ def test_two_at_once_make_it_once_and_nobody_removes_it_meanwhile(
     for each in used:
         os.close(each.descriptor)
     store.remove(REQUEST.name)
-    assert store.kept() == []
+    assert store.kept_environments() == []
     assert not (store.environments_folder() / REQUEST.name).exists()
 
 
@@ -183,10 +184,10 @@ def test_an_environment_whose_python_has_gone_is_made_again(monkeypatch: pytest.
     monkeypatch.setattr(filling, "fill", lambda folder, request: made(folder))
     monkeypatch.setattr(filling, "link_torchferry", lambda folder: None)
     os.close(store.use(REQUEST).descriptor)
-    (store.kept()[0].python).unlink()
-    assert store.kept() == []
+    (store.kept_environments()[0].python).unlink()
+    assert store.kept_environments() == []
     os.close(store.use(REQUEST).descriptor)
-    assert len(store.kept()) == 1
+    assert len(store.kept_environments()) == 1
 
 
 def test_a_program_that_the_environment_lacks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,11 +19,11 @@ def command() -> None:
 @command.command("list")
 def list_environments() -> None:
     """List the environments: name, size, the day of the last use, and what was asked for."""
-    kept = store.kept()
-    if not kept:
+    environments = store.kept_environments()
+    if not environments:
         print_notice(f"torchferry: {say('no environment is kept in {folder}', folder=store.environments_folder())}")
-    width = max((len(each.name) for each in kept), default=0)
-    for each in kept:
+    width = max((len(each.name) for each in environments), default=0)
+    for each in environments:
         day = datetime.fromtimestamp(each.used, tz=timezone.utc).date()
         print_text(f"{each.name:<{width}}  {each.size() / 1e9:.1f} GB  {day}  {', '.join(each.holds)}")
 

@@ -27,8 +27,8 @@ _SESSION = "JPY_SESSION_NAME"
 """Set by Jupyter's server for its kernels: the path of the notebook, or a name."""
 
 
-class Notebook(NamedTuple):
-    """A notebook.
+class RunNotebook(NamedTuple):
+    """A notebook that this kernel may be running.
 
     Attributes:
         name: Its file's name.
@@ -68,8 +68,8 @@ def _name(file: str) -> str:
     number = int(match[1]) if match[1] else _execution(shell, file)
     if number is None:
         return file
-    found = _in_notebook(_text(shell, number), number)
-    return f"cell In[{number}]" if found is None else found
+    place = _in_notebook(_text(shell, number), number)
+    return f"cell In[{number}]" if place is None else place
 
 
 def _shell() -> Any:
@@ -105,10 +105,10 @@ def _in_notebook(text: str, number: int) -> str | None:
     return None
 
 
-_known: list[Notebook] | None = None
+_known: list[RunNotebook] | None = None
 
 
-def _notebooks() -> list[Notebook]:
+def _notebooks() -> list[RunNotebook]:
     """Return the notebooks that this kernel may be running, read once."""
     global _known  # noqa: PLW0603 - a process has one kernel
     if _known is None:
@@ -128,12 +128,12 @@ def _paths() -> Iterator[Path]:
         yield from (folder / word for word in words if word.endswith(".ipynb"))
 
 
-def _read(path: Path) -> Notebook | None:
+def _read(path: Path) -> RunNotebook | None:
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return None
         cells = parsed_json(path.read_text(encoding="utf-8"))["cells"]
-        return Notebook(path.name, tuple(_code(cell) for cell in cells))
+        return RunNotebook(path.name, tuple(_code(cell) for cell in cells))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

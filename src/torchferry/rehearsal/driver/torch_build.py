@@ -55,20 +55,23 @@ def _version_file() -> dict[str, str]:
         spec = importlib.util.find_spec("torch")
     except (ImportError, ValueError):
         return {}
-    if spec is None or spec.origin is None:
-        return {}
-    found: dict[str, str] = {}
+    return {} if spec is None or spec.origin is None else texts_set_in(Path(spec.origin).with_name("version.py"))
+
+
+def texts_set_in(path: Path) -> dict[str, str]:
+    """Return the texts that a small Python file sets at its top, by name; nothing of one that cannot be read."""
     try:
-        with Path(spec.origin).with_name("version.py").open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8") as file:
             tree = ast.parse(file.read(_LARGEST))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
+    texts: dict[str, str] = {}
     for node in tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            found[target.id] = value.value
-    return found
+            texts[target.id] = value.value
+    return texts
 
 
 def unfit(backend: type[Backend], build: TorchBuild, folder: str) -> Message | None:

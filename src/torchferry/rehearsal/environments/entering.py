@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -11,6 +10,7 @@ from typing import NoReturn
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 from torchferry.core.own_python import module_command
+from torchferry.core.tool_environment import find_tool
 from torchferry.rehearsal.environments.store import EnvironmentInUse, KeptEnvironment
 
 _PYTHONS = ("python", "pypy")
@@ -31,7 +31,8 @@ def check_program(environment: KeptEnvironment, program: str) -> None:
                 say("write `python`: it is the environment's behind `--with`"),
             )
         return
-    found = shutil.which(program, path=os.pathsep.join([str(scripts), os.environ.get("PATH", os.defpath)]))
+    search_path = os.pathsep.join([str(scripts), os.environ.get("PATH", os.defpath)])
+    found = find_tool(program, {"PATH": search_path})
     ours = Path(sys.executable).parent
     if (scripts / name).exists() or found is None:
         return
@@ -54,8 +55,6 @@ def enter(used: EnvironmentInUse, arguments: list[str]) -> NoReturn:
     variables.pop("PYTHONHOME", None)
     used.leave_to_program()
     command = module_command("torchferry", *arguments, python=str(environment.python))
-    sys.stdout.flush()
-    sys.stderr.flush()
     os.execve(command[0], command, variables)  # noqa: S606 - a program without a shell, by its path
 
 

@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -199,7 +198,8 @@ def find_interpreter(wanted: str = "") -> tuple[str, str]:
     """
     here = ".".join(map(str, sys.version_info[:2]))
     if wanted in ("", here):
-        return sys.executable, here
+        ours = sys.executable
+        return ours, here
     found = {wanted: Path(wanted)} if not _PYTHON.fullmatch(wanted) else {}
     if not found:
         found = {version: path for version, path in interpreters() if version == wanted}
@@ -217,7 +217,7 @@ def interpreters() -> Iterable[tuple[str, Path]]:
     """Return the interpreters of this machine, each version once: on PATH, of pyenv and of uv."""
     found: dict[str, Path] = {}
     for minor in range(_OLDEST_PYTHON[1], 20):
-        on_path = shutil.which(f"python3.{minor}")
+        on_path = find_tool(f"python3.{minor}")
         if on_path is not None and _version_of(Path(on_path)):  # pyenv has a script for those that it does not offer
             found[f"3.{minor}"] = Path(on_path)
     homes = (

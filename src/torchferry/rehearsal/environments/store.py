@@ -71,7 +71,7 @@ def environments_folder() -> Path:
     return env.cache_folder() / "environments"
 
 
-def kept() -> list[KeptEnvironment]:
+def kept_environments() -> list[KeptEnvironment]:
     """Return the environments that are kept and whole, by name."""
     found = []
     with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ def remove(name: str) -> None:
     if name not in _names() or not folder.is_dir() or folder.is_symlink():
         raise UsageError(
             say("there is no environment {name}", name=name),
-            say("kept: {names}", names=", ".join(each.name for each in kept()) or "-"),
+            say("kept: {names}", names=", ".join(each.name for each in kept_environments()) or "-"),
         )
     descriptor = _open_lock(folder)
     try:
