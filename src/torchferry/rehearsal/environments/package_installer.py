@@ -131,7 +131,7 @@ def _follow(command: list[str], heard: Callable[[str], object]) -> int:
         stdin=subprocess.DEVNULL,
         text=True,
         errors="replace",
-        env=_variables(),
+        env=tool_environment(_variables()),
     )
     with _ended(process):
         for line in process.stdout or ():
@@ -157,7 +157,7 @@ def _ended(process: subprocess.Popen[str]) -> Iterator[None]:
 
 def _variables() -> dict[str, str]:
     """Return pip's variables: the user's own, and the file of settings that this environment has for it."""
-    variables = tool_environment()
+    variables = dict(os.environ)
     variables.pop("PYTHONPATH", None)  # what lies there is not the environment's
     file = Path(sys.prefix, "pip.conf")
     if file.is_file():
