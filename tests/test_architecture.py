@@ -275,6 +275,11 @@ STARTS_PROGRAMS = {
     "ops/codegen/building.py": TOOLS,
     "rehearsal/__main__.py": THE_USERS,  # torchferry, which starts one
     "rehearsal/build.py": TOOLS,
+    "rehearsal/environments/cuda_free.py": TOOLS,
+    "rehearsal/environments/entering.py": THE_USERS,  # torchferry, which starts one
+    "rehearsal/environments/filling.py": TOOLS,
+    "rehearsal/environments/package_installer.py": TOOLS,
+    "rehearsal/environments/request.py": TOOLS,
     "source/git.py": TOOLS,
     # files that any Python runs without torchferry
     "deploy/remote/cluster_probe.py": ITS_OWN_CODE,

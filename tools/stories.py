@@ -69,7 +69,10 @@ _VARYING = (
 """What differs from run to run; a line that has any of it may have other runs of blanks too, as columns move."""
 
 
-_ONCE = re.compile(r"torchferry: (?:building the rehearsal device|another process is building|built in) ")
+_ONCE = re.compile(
+    r"torchferry: (?:building the library of the simulated card|another process is building|built in"
+    r"|正在构建模拟卡的库|另一个进程正在构建|构建用时) "
+)
 """What the first command on a machine says, and no other: no page shows it."""
 
 

@@ -352,7 +352,12 @@ def main() -> None:
     wanted.sort(key=lambda case: ([int(part) for part in case.torch.split(".")], case.place[1]))
     judges = (options.judge,) if options.judge else JUDGES
     for (torch, python), cases in groupby([] if options.pages else wanted, lambda case: case.place):
-        environment = Environment(options.cache.resolve(), torch, python)
+        try:
+            environment = Environment(options.cache.resolve(), torch, python)
+        except AbsentError as error:
+            for case in cases:
+                skip(case, torch, python, str(error), judges)
+            continue
         corpus = options.corpus.resolve() if options.corpus else None
         measure(
             environment,

@@ -1,4 +1,4 @@
-"""Environments for the matrix: a Python, a torch without CUDA, and what the plugins and torchferry import."""
+"""Environments for the matrix: those of `torchferry rehearse --with`, and the libraries that people had with them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from benchmarks.rehearsal import cuda_free
+from torchferry.core.errors import TorchferryError
+from torchferry.rehearsal.environments import cuda_free, store
+from torchferry.rehearsal.environments.filling import site_packages_of
+from torchferry.rehearsal.environments.package_installer import PackageInstaller
+from torchferry.rehearsal.environments.request import EnvironmentRequest, find_interpreter
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 1200
@@ -50,6 +56,9 @@ _BESIDE = (
 )  # fmt: skip
 """What these and the programs import."""
 
+_NEEDED = ("pyyaml", "decorator", "attrs", "pytest", "safetensors", "tomli")
+"""What the plugins import, and the checks."""
+
 
 class AbsentError(Exception):
     """Something that a version needs cannot be had."""
@@ -60,36 +69,32 @@ def this_python() -> str:
     return ".".join(map(str, sys.version_info[:2]))
 
 
-def interpreter(python: str) -> str:
-    """Return the path of an interpreter by the first two numbers of its version: on the path, or one of pyenv's.
-
-    Raises:
-        AbsentError: there is none.
-    """
-    if python == this_python():
-        return sys.executable
-    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    for path in (shutil.which(f"python{python}"), *versions.glob(f"{python}.*/bin/python")):
-        if path is not None and subprocess.run([path, "-V"], capture_output=True, check=False).returncode == 0:
-            return str(path)
-    raise AbsentError(f"no Python {python} on this machine")
+@contextmanager
+def _absent() -> Iterator[None]:
+    """Say of what torchferry refuses that it cannot be had."""
+    try:
+        yield
+    except TorchferryError as error:
+        raise AbsentError("; ".join(error.lines())) from None
 
 
 class Environment:
     """A Python environment with one version of torch."""
 
     def __init__(self, cache: Path, torch: str, python: str) -> None:
+        os.environ["TORCHFERRY_CACHE"] = str(cache / "torchferry")
         self.wheels = cache / "wheels"
-        self.folder = cache / "environments" / f"python-{python}-torch-{torch}"
+        with _absent():
+            path, _ = find_interpreter(python)
+        self._request = EnvironmentRequest(torch, "", path, python, _NEEDED)
+        self.folder = store.environments_folder() / self._request.name
         # what lies in a folder of this name is a library's, and not the user's own
         self.packages = cache / "packages" / self.folder.name / "site-packages"
         self.python = self.folder / "bin" / "python"
         self.torch = torch
         self.tag = "cp" + python.replace(".", "")
-        self._python = python
         self.variables = {
             **os.environ,
-            "TORCHFERRY_CACHE": str(cache / "torchferry"),
             "OMP_NUM_THREADS": "1",
             "TORCHFERRY_LANG": "en",  # the results are read from sentences
             "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
@@ -102,21 +107,8 @@ class Environment:
         Raises:
             AbsentError: torch or the Python cannot be had.
         """
-        if (self.folder / "made").exists():
-            return
-        shutil.rmtree(self.folder, ignore_errors=True)
-        subprocess.run([interpreter(self._python), "-m", "venv", str(self.folder)], check=True)
-        release = tuple(map(int, self.torch.split(".")[:2]))
-        needed = ["numpy<2" if release < (2, 3) else "numpy", "setuptools<81", "pyyaml", "packaging", "click", "rich"]
-        needed += ["typing_extensions", "filelock", "sympy", "networkx", "jinja2", "fsspec", "decorator", "attrs"]
-        needed += ["pytest", "safetensors", "tomli"]
-        self._pip("install", "--quiet", *needed)
-        self._pip("install", "--quiet", "--no-deps", "--editable", str(ROOT))
-        try:
-            self._pip("install", "--quiet", "--no-deps", f"torch=={self.torch}+cpu")
-        except AbsentError:
-            cuda_free.unpack(self.download("torch", self.torch), self._torch_folder().parent, release=release)
-        (self.folder / "made").touch()
+        with _absent():
+            os.close(store.use(self._request).descriptor)
 
     def add_packages(self) -> bool:
         """Install the libraries of this torch's time in a folder of their own; return whether any are known.
@@ -128,15 +120,19 @@ class Environment:
         if versions and not (self.packages / "made").exists():
             wanted = [f"{name}=={version}" for name, version in versions.items()]
             wanted += [name for name in _BESIDE if name not in versions]
-            self._pip("install", "--quiet", "--no-deps", "--only-binary=:all:", "--target", str(self.packages), *wanted)
+            with _absent():
+                self._installer.install("--no-deps", "--only-binary=:all:", "--target", str(self.packages), *wanted)
             # torchvision is built for CUDA, whichever torch it lies beside
             cuda_free.replace_libraries(self._torch_folder(), self.packages.glob("torchvision/*.so"))
             (self.packages / "made").touch()
         return bool(versions)
 
     def _torch_folder(self) -> Path:
-        (site_packages,) = (self.folder / "lib").glob("python*/site-packages")
-        return site_packages / "torch"
+        return site_packages_of(self.folder) / "torch"
+
+    @property
+    def _installer(self) -> PackageInstaller:
+        return PackageInstaller(self.python, same_version=self._request.python_version == this_python())
 
     def download(self, name: str, version: str) -> Path:
         """Return the wheel of a package for this Python.
@@ -147,24 +143,15 @@ class Environment:
         pattern = f"{name.replace('-', '_')}-{version}-*{self.tag}-*.whl"  # a build's number may come before the tag
         found = sorted(self.wheels.glob(pattern))
         if not found:
-            self._pip("download", "--quiet", "--no-deps", "--dest", str(self.wheels), f"{name}=={version}")
-            found = sorted(self.wheels.glob(pattern))
-        if not found:
-            raise AbsentError(f"no wheel of {name} {version} for this Python")
+            with _absent():
+                return self._installer.download(f"{name}=={version}", self.wheels)
         return found[0]
 
     def remove(self) -> None:
-        """Remove the environment and torch's wheels."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove the environment."""
+        if self.folder.exists():
+            store.remove(self.folder.name)
         shutil.rmtree(self.packages.parent, ignore_errors=True)
-        for wheel in self.wheels.glob(f"torch-{self.torch}-*{self.tag}-*.whl"):
-            wheel.unlink()
-
-    def _pip(self, *words: str) -> None:
-        done = subprocess.run([str(self.python), "-m", "pip", *words], capture_output=True, text=True, check=False)
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            raise AbsentError((errors or ["pip failed"])[-1].removeprefix("ERROR: "))
 
     def run(self, *words: str, folder: Path | None = None, packages: bool = False) -> tuple[str, str, int]:
         """Run a command, with the libraries of the time if so asked: what it printed, what it told, its exit code."""

@@ -366,6 +366,8 @@ def test_builds_say_what_they_are(tmp_path: Path, shown: Terminal, monkeypatch: 
     steps = [f"building the simulated driver, step {number} of {calls}" for number in range(calls + 1)]
     assert lines_drawn(shown.written()) == steps
     build._build(build.Recipe("2.13.0", tmp_path, "c++", "g++ 13", ()), tmp_path / "device.so")
-    assert lines_drawn(shown.written())[len(steps) :] == ["building the rehearsal device"]
+    assert lines_drawn(shown.written())[len(steps) :] == ["building the library of the simulated card (about 40 s)"]
     rows = [row for row in screen(shown.written()) if "building" in row]
-    assert [row.partition(" (")[0] for row in rows] == ["torchferry: building the rehearsal device for torch 2.13.0"]
+    assert [row.partition(":")[2].partition(":")[0] for row in rows] == [
+        " building the library of the simulated card for torch 2.13.0"
+    ]

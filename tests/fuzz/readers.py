@@ -33,12 +33,12 @@ acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py c
 core/abandoned.py
 core/files.py device/install_file.py doctor/fixing.py handover/project_files.py kit/standalone.py
 migration/directory.py migration/refused.py migration/suffix.py ops/codegen/defined.py ops/codegen/new_operator.py
-ops/codegen/stubs.py rehearsal/cuda_leftovers.py report/excerpts.py
+ops/codegen/stubs.py rehearsal/cuda_leftovers.py rehearsal/environments/entering.py report/excerpts.py
 """
 _WRITES = """
 core/folders.py core/internal_error.py core/site/sitecustomize.py core/staging.py core/terminal.py handover/writing.py
 kernels/output.py migration/lock.py numerics/recording/storing.py
-rehearsal/events.py shim/no_device.py
+rehearsal/events.py rehearsal/environments/filling.py shim/no_device.py
 """
 
 NOT_OF_OTHERS = {
@@ -51,6 +51,7 @@ NOT_OF_OTHERS = {
         ("rehearsal/observers.py", "rehearsal/handlers.py", "rehearsal/driver/refusals.py"),
         "reads the source of a program or a plugin that runs in its own process",
     ),
+    "rehearsal/environments/cuda_free.py": "reads a wheel that the user asks pip for, which runs as it is",
     "numerics/framework/dispatch.py": "opens no file: the word is a method's",
 }
 """Modules that open or parse files and read nothing that others wrote, and why."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.table import SEEDS, as_json, is_chosen, reader, run_command, text_of, written
+from torchferry.core.errors import TorchferryError
 
 # --- traces ---
 
@@ -403,3 +404,72 @@ def _pictures() -> list[bytes]:
 @reader("pictures", "bytes", "acceptance/outputs.py", more=_pictures, needs=("numpy", "PIL"))
 def _read_pictures(folder: Path, data: bytes) -> None:
     _judged(folder, "image", ".png", data, _pictures()[0])
+
+
+# --- what a rehearsal reads before it runs ---
+
+_NOTEBOOK = {"cells": [{"cell_type": "code", "source": ["x = 1\n"]}, {"cell_type": "markdown", "source": "# title"}]}
+_PIP = b"""Downloading torch-2.9.0-cp311-cp311-linux_x86_64.whl (180.0 MB)
+Progress 100 of 200
+ERROR: Could not find a version that satisfies the requirement torch==2.9.0 (from versions: 2.8.0, 2.9.1+cpu)
+The conflict is caused by:
+    The user requested torch==2.9.0
+"""
+
+
+@reader("notebook-cells", "json", "core/notebook_cells.py", more=lambda: [as_json(_NOTEBOOK)])
+def _notebook_cells(folder: Path, data: bytes) -> None:
+    from torchferry.core.notebook_cells import _read
+
+    _read(written(folder, "train.ipynb", data))
+
+
+@reader(
+    "torch-build",
+    "text",
+    "rehearsal/driver/torch_build.py",
+    more=lambda: [b"cuda: str = '13.0'\n", b"torch==2.9.1+cpu"],
+)
+def _torch_build(folder: Path, data: bytes) -> None:
+    from torchferry.rehearsal.driver.torch_build import _asks_for_cpu, texts_set_in
+
+    texts_set_in(written(folder, "version.py", data))
+    _asks_for_cpu(text_of(data))
+
+
+@reader("plugin-library", "bytes", "rehearsal/driver/plugin_state.py", more=lambda: [b"\x7fELF\x02\x01" + bytes(58)])
+def _plugin_library(folder: Path, data: bytes) -> None:
+    from torchferry.backends import registry
+    from torchferry.rehearsal.driver.plugin_state import cut_library
+
+    (folder / "torch_npu").mkdir(exist_ok=True)
+    written(folder / "torch_npu", "_C.so", data)
+    cut_library(registry.load("npu"), str(folder))
+
+
+@reader(
+    "kept-environment", "json", "rehearsal/environments/store.py", more=lambda: [as_json({"holds": ["torch==2.9.0"]})]
+)
+def _kept_environment(folder: Path, data: bytes) -> None:
+    from torchferry.rehearsal.environments.store import _MADE, _read
+
+    written(folder, _MADE, data)
+    _read(folder)
+
+
+@reader(
+    "pip-output", "text", "rehearsal/environments/package_installer.py", "rehearsal/environments/request.py",
+    more=lambda: [_PIP],
+)  # fmt: skip
+def _pip_output(folder: Path, data: bytes) -> None:
+    from torchferry.core.messages import say
+    from torchferry.core.progress import Work
+    from torchferry.rehearsal.environments.package_installer import _explained, _tell
+    from torchferry.rehearsal.environments.request import _parsed
+
+    lines, work = text_of(data).splitlines(), Work(say("asking pip's indexes"))
+    for line in lines:
+        _tell(work, line)
+        with contextlib.suppress(TorchferryError):
+            _parsed(line)
+    _explained(["torch==2.9.0"], lines).message.render("en")

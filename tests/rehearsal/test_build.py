@@ -54,7 +54,7 @@ def test_it_is_built_once(tmp_path: Path) -> None:
     second, silent = run(tmp_path / "cache", cxx)
     assert first == second
     assert Path(first.strip()).read_text() == "built\n"
-    assert "building the rehearsal device" in told
+    assert "building the library of the simulated card" in told
     assert silent == ""
     assert (tmp_path / "calls").read_text() == "call\n"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.rehearsal import build
 from torchferry.rehearsal.config import prepare
-from torchferry.rehearsal.driver import building, matching
+from torchferry.rehearsal.driver import building, matching, plugin, plugin_state, torch_build
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.driver.plugin import unpacked
 
@@ -238,3 +240,97 @@ def test_a_driver_that_was_built_before_serves_without_a_compiler(
     shutil.rmtree(folder)
     with pytest.raises(build.MissingCompilerError):
         building.driver_folder(driver)
+
+
+def install(folder: Path, name: str, version: str, *, needs: str = "", entry: str = "") -> None:
+    metadata = folder / f"{name}-{version}.dist-info"
+    metadata.mkdir(parents=True)
+    required = f"Requires-Dist: {needs}\n" if needs else ""
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{required}")
+    (metadata / "entry_points.txt").write_text(f"[torch.backends]\n{entry}\n" if entry else "")
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "until", "needs", "fits"),
+    [
+        ("2.13.0+cpu", "", "2.9", "", True),
+        ("2.13.0+cu130", "13.0", "2.9", "torch==2.13.0.*", False),
+        ("2.10.0", "12.8", "2.9", "", False),  # as PyPI has it: the name does not say it
+        ("2.9.1", "12.8", "2.9", "torch==2.9.1+cpu", True),
+        ("2.9.1", "12.8", "", "torch==2.9.1+cpu", False),
+        ("2.9.1", "12.8", "", "torch==2.9.1", True),
+        ("2.9.1", "12.8", "", "", True),
+        ("of somebody", "12.8", "2.9", "torch==2.9.1+cpu", False),
+    ],
+)
+def test_a_build_for_cuda_is_known_before_the_plugin_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, cuda: str, until: str, needs: str, fits: bool
+) -> None:
+    driver = load_driver(BACKEND)
+    assert driver is not None
+    monkeypatch.setattr(torch_build, "load_driver", lambda backend: replace(driver, beside_cuda_until=until))
+    install(tmp_path, "torch_npu", "2.9.1", needs=needs)
+    why = torch_build.unfit(BACKEND, torch_build.TorchBuild(version, cuda), str(tmp_path))
+    assert (why is None) == fits
+
+
+@pytest.mark.parametrize("text", ["cuda: Optional[str] = '13.0'\n", "cuda = '13.0'\n__version__ = '2.13.0'\n", "(", ""])
+def test_the_build_of_torch_is_read_and_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise SystemError")
+    (tmp_path / "torch" / "version.py").write_text(text)
+    install(tmp_path, "torch", "2.13.0")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    build = torch_build.torch_build()
+    assert build == torch_build.TorchBuild("2.13.0", "13.0" if "cuda" in text else "")
+
+
+def test_a_rehearsal_goes_on_with_the_simulated_plugin_beside_a_build_for_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = importlib.metadata.version("torch").partition("+")[0]
+    install(tmp_path, "torch_npu", version)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(torch_build, "torch_build", lambda: torch_build.TorchBuild(f"{version}+cu130", "13.0"))
+    monkeypatch.setattr(plugin, "card_here", lambda backend: "")
+    assert prepare("npu", "", 0, None, ()).shipped is None
+    hint = plugin.not_taken(BACKEND, "")
+    assert hint is not None
+    assert "is a build for CUDA 13.0" in hint.render("en")
+    assert f"--with torch=={version}" in hint.render("en")
+    with pytest.raises(UsageError, match=r"is a build for CUDA 13\.0"):
+        prepare("npu", "", 0, None, (), "installed")
+
+
+def test_a_library_that_is_cut_is_known_by_its_headers(tmp_path: Path) -> None:
+    package = tmp_path / "torch_npu"
+    (package / "lib").mkdir(parents=True)
+    library = package / "lib" / "libtorch_npu.so"
+    shutil.copy(importlib.util.find_spec("_ctypes").origin, library)  # type: ignore[arg-type, union-attr]
+    (package / "lib" / "script.so").write_text(
+        "/* GNU ld script */ GROUP ( libtorch_npu.so.1 libtorch_npu.so.2 libmore.so )"
+    )
+    whole = library.read_bytes()
+    assert plugin_state.cut_library(BACKEND, str(tmp_path)) is None
+    for size in (len(whole) - 1, len(whole) // 2, 100, 20, 0):
+        library.write_bytes(whole[:size])
+        told = plugin_state.cut_library(BACKEND, str(tmp_path))
+        assert told is not None
+        assert f"it has {size:,} bytes" in told.render("en")
+    for position in range(64):  # whatever its header says, it is an answer
+        library.write_bytes(whole[:position] + b"\xff" + whole[position + 1 : 5000])
+        plugin_state.cut_library(BACKEND, str(tmp_path))
+
+
+def test_another_vendors_plugin_that_torch_would_load_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "torch_musa", "2.7.1", entry="torch_musa = torch_musa:_autoload")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("TORCH_DEVICE_BACKEND_AUTOLOAD", raising=False)
+    with pytest.raises(UsageError, match=r"torch_musa 2\.7\.1 is installed too"):
+        prepare("npu", "", 0, None, (), "simulated")
+    prepare("musa", "", 0, None, (), "simulated")
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+    prepare("npu", "", 0, None, (), "simulated")

@@ -273,5 +273,5 @@ def test_a_run_compares_the_picture_that_it_wrote(tmp_path: Path, monkeypatch: p
 
 
 def test_what_only_the_first_command_on_a_machine_says_is_on_no_page(tmp_path: Path) -> None:
-    said = "torchferry: building the rehearsal device for torch 2\\ntorchferry: built in 3 s\\nout"
+    said = "torchferry: building the library of the simulated card for torch 2\\ntorchferry: built in 3 s\\nout"
     assert stories.Terminal(tmp_path, tmp_path, "en").run(f"printf '{said}'") == (("out",), 0)

@@ -29,6 +29,7 @@ _COMMANDS = {
     "decide": "Settle one decision of a scan: accept its places as they are, or take its edits.",
     "port": "Port the CUDA C++ of a project to another accelerator's kernel language.",
     "rehearse": "Run a command on a simulated card, on the CPU.",
+    "environment": "List or remove the environments that `rehearse --with` keeps.",
     "run": "Run an unchanged CUDA program on another accelerator.",
     "nan": "Run a command and find its first NaN or infinity.",
     "accept": "Judge whether a migrated project is accepted, and keep the evidence.",

@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from torchferry.backends.operators import load_operators
+from torchferry.backends.target import Target
 from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import writable, write
 from torchferry.core import exitcodes
-from torchferry.core.messages import language, say
+from torchferry.core.messages import Message, language, say
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice
 from torchferry.rehearsal.aggregate import collect
 from torchferry.rehearsal.config import prepare, verdicts
 from torchferry.rehearsal.driver.plugin import UNSAID, not_taken
+from torchferry.rehearsal.environments.entering import check_program, enter
+from torchferry.rehearsal.environments.request import EnvironmentRequest, environment_request
+from torchferry.rehearsal.environments.store import use
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
 
@@ -58,6 +63,22 @@ from torchferry.rehearsal.summary import document, lines, opening
     help="Also look for races: between streams, and of the host with copies that it has not waited for.",
 )
 @click.option(
+    "--with",
+    "packages",
+    multiple=True,
+    metavar="REQUIREMENT",
+    help="Rehearse in an environment that has this, such as torch==2.9.0: made once, with torch for the CPU and the "
+    "plugin that fits, and kept. Can be repeated.",
+)
+@click.option(
+    "--with-requirements",
+    "requirement_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Also install what this file lists into that environment.",
+)
+@click.option("--python", default="", metavar="VERSION", help="Python of that environment, such as 3.11, or its path.")
+@click.option(
     "--strict",
     is_flag=True,
     help="Exit with 1 if something would fail on the card, or most of the work ran on the CPU.",
@@ -80,6 +101,9 @@ def command(
     plugin: str,
     beside_card: bool,
     races: bool,
+    packages: tuple[str, ...],
+    requirement_files: tuple[Path, ...],
+    python: str,
     strict: bool,
     summary_file: Path | None,
     lang: str | None,
@@ -95,9 +119,22 @@ def command(
     \b
     torchferry rehearse -t NAME -- python train.py --epochs 1
     torchferry rehearse -t NAME --devices 2 -- torchrun --nproc_per_node 2 train.py
+    torchferry rehearse -t NAME --with torch==2.9.0 --with einops -- python train.py
     """
     lang = lang or language()
     wanted = str(named_target(target, Path()))
+    if packages or requirement_files or python:
+        options = {
+            "--target": [wanted], "--card": [card], "--devices": [str(devices or "")],
+            "--profile": [str(profile or "")], "--fault": fault, "--fallback": fallback, "--plugin": [plugin],
+            "--summary-file": [str(summary_file or "")], "--lang": [lang],
+        }  # fmt: skip
+        flags = [
+            name for name, given in (("--beside-card", beside_card), ("--strict", strict), ("--races", races)) if given
+        ]
+        given = [word for name, values in options.items() for value in values if value for word in (name, value)]
+        environment = environment_request(Target.requested(wanted), packages, requirement_files, python, plugin)
+        _enter(environment, ["rehearse", *given, *flags, "--", *command], command[0], lang)
     rehearsal = prepare(
         *(wanted, card, devices or 0, profile, fault, plugin),
         beside_card=beside_card,
@@ -131,3 +168,23 @@ def command(
     ):
         code = exitcodes.FINDINGS
     sys.exit(code)
+
+
+def _enter(asked: tuple[EnvironmentRequest, Message | None], arguments: list[str], program: str, lang: str) -> NoReturn:
+    """Go on in an environment, with the plugin that is in it unless another one is asked for."""
+    request, lacking = asked
+    if lacking is not None:
+        print_notice(f"torchferry: {lacking.render(lang)}")
+    used = use(request)
+    holds = say("environment {name}: torch {torch}", name=request.name, torch=request.torch)
+    if request.plugin:
+        holds = say("{environment}, {plugin}", environment=holds, plugin=request.plugin)
+    if not request.packages and not request.requirement_files:
+        holds = say(
+            "{environment}, and nothing else that your program imports: add it with `--with PACKAGE` or "
+            "`--with-requirements FILE`",
+            environment=holds,
+        )
+    print_notice(f"torchferry: {holds.render(lang)}")
+    check_program(used.environment, program)
+    enter(used, arguments)

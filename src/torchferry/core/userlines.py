@@ -9,11 +9,12 @@ import sysconfig
 from pathlib import Path
 from types import FrameType
 
+from torchferry.core.notebook_cells import cell_name, is_cell
 from torchferry.core.record import NamedTuple
 
 
 class UserLine(NamedTuple):
-    """The innermost line that is the user's own; line 0 where there is none."""
+    """The innermost line that is the user's own; line 0 where there is none. Of a cell, `file` is what it is called."""
 
     file: str
     line: int
@@ -43,18 +44,23 @@ class UserLines:
         while frame is not None:
             name = frame.f_code.co_filename
             if not self.in_library(name) or (name in _TYPED_IN and frame.f_globals.get("__name__") == "__main__"):
-                return UserLine(name, frame.f_lineno)
+                return UserLine(cell_name(name), frame.f_lineno)
             if first is None and not name.startswith((_OWN, "<")):
                 first = UserLine(name, frame.f_lineno)
             frame = frame.f_back
         return first or NOWHERE
+
+    def add_library(self, folder: str) -> None:
+        """Say that files in a folder are not the user's own."""
+        self._libraries = (*self._libraries, folder.rstrip(os.sep) + os.sep)
+        self._is_library.clear()
 
     def in_library(self, name: str) -> bool:
         """Whether a file, as code names it, is not the user's own."""
         library = self._is_library.get(name)
         if library is None:
             library = name.startswith(self._libraries) or any(part in name for part in _INSTALLED)
-            library = self._is_library[name] = library and not name.startswith("<ipython-input")
+            library = self._is_library[name] = library and not is_cell(name)
         return library
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
 from torchferry.core.terminal import print_notice
 from torchferry.core.tool_environment import find_tool, tool_environment
@@ -36,6 +36,10 @@ _FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _SANITIZERS = ("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
 """With TORCHFERRY_SANITIZE, for people who work on the device: see `make sanitize`. vptr needs torch's type info."""
 
+
+SECONDS = 40
+"""CPU seconds that a library took with g++ 12 and torch 2.13.0, on one core: 38 that of the simulated plugin, 32 the
+operators of a vendor's own. The driver takes 1.3."""
 
 _NO_ROOM = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 """What compilers and linkers end a message with when the disk, the user's share of it, or a limit of size is full."""
@@ -280,7 +284,7 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            _tell("torchferry: another process is building the rehearsal device; waiting for it")
+            _tell(say("another process is building the library of the simulated card; waiting for it"))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -289,13 +293,17 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
 
 def _build(recipe: Recipe, path: Path) -> None:
     _tell(
-        f"torchferry: building the rehearsal device for torch {recipe.torch_version} "
-        "(once for this torch and compiler, about half a minute)"
+        say(
+            "building the library of the simulated card for torch {torch}: once for this torch and compiler, about "
+            "{seconds} s of one core",
+            torch=recipe.torch_version,
+            seconds=SECONDS,
+        )
     )
     started = time.monotonic()
-    with doing(say("building the rehearsal device")):
+    with doing(say("building the library of the simulated card (about {seconds} s)", seconds=SECONDS)):
         _compile(recipe, path)
-    _tell(f"torchferry: built in {time.monotonic() - started:.0f} s")
+    _tell(say("built in {seconds} s", seconds=f"{time.monotonic() - started:.0f}"))
 
 
 def _compile(recipe: Recipe, output: Path) -> None:
@@ -330,5 +338,5 @@ def run_compiler(command: list[str]) -> str:
     return ([line for line in lines if "error" in line.lower()] or lines or ["?"])[0]
 
 
-def _tell(text: str) -> None:
-    print_notice(text)
+def _tell(message: Message) -> None:
+    print_notice(f"torchferry: {message.render()}")

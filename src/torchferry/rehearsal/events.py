@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, TypeVar
 
+from torchferry.core.notebook_cells import cell_name
 from torchferry.core.ownwork import is_own
 from torchferry.core.secrets import masked_command
 from torchferry.core.userlines import NOWHERE, UserLine, UserLines
@@ -63,6 +64,7 @@ class EventRecorder:
         self._counts: dict[EventKey, list[int]] = {}
         self._lock = threading.Lock()
         self._lines = UserLines()
+        self._platform: tuple[str, ...] = ()
         self._owners = CodeOwners(_platform())
         self._folder: Path | None = None
         self._is_child = False
@@ -77,6 +79,12 @@ class EventRecorder:
             # multiprocessing's children end without atexit, and forget finalizers that were made before they start
             register_after_fork(self, lambda recorder: Finalize(None, recorder.write, exitpriority=0))
         self._folder = folder
+        self._lines.add_library(str(folder))  # what stands in front of the plugin
+        self._own_owners(str(folder))
+
+    def _own_owners(self, *folders: str) -> None:
+        self._platform = (*self._platform, *(folder.rstrip(os.sep) + os.sep for folder in folders))
+        self._owners = CodeOwners((*_platform(), *self._platform))
 
     def at_end(self, more: Callable[[], dict[str, object]]) -> None:
         """Add what `more` returns to what is written when the process ends."""
@@ -112,7 +120,8 @@ class EventRecorder:
             if kind == "refused":
                 return
             handler = UNCAUGHT
-        key = EventKey(kind, subject, detail, place or self._lines.of(frame), handler, earlier)
+        place = place or (_line_of_scaler(frame) if kind == "noted-dtype" else None) or self._lines.of(frame)
+        key = EventKey(kind, subject, detail, place, handler, earlier)
         with self._lock:
             count = self._counts.get(key)
             if count is not None:
@@ -127,8 +136,9 @@ class EventRecorder:
         self._device = name
 
     def is_platform(self, folder: str) -> None:
-        """Say where the plugin lies: what it catches itself is no matter of the program's."""
-        self._owners = CodeOwners((*_platform(), folder.rstrip(os.sep) + os.sep))
+        """Say where the plugin lies: what it catches or calls by itself is no matter of the program's."""
+        self._lines.add_library(folder)
+        self._own_owners(folder)
 
     def _handler(self, frame: FrameType, error: type[BaseException]) -> Handler:
         try:
@@ -245,7 +255,7 @@ def _row(key: EventKey, times: int, amount: int) -> dict[str, object]:
         "times": times,
         "amount": amount,
         "caught": _CAUGHT.get(key.handler.caught, ""),
-        "handler_file": key.handler.file,
+        "handler_file": cell_name(key.handler.file),
         "handler_line": key.handler.line,
         "earlier_file": key.earlier.file,
         "earlier_line": key.earlier.line,
@@ -256,7 +266,7 @@ def _passed(error: BaseException) -> Iterator[UserLine]:
     """Yield the lines that an exception passed, the outermost first."""
     trace = error.__traceback__
     while trace is not None:
-        yield UserLine(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        yield UserLine(cell_name(trace.tb_frame.f_code.co_filename), trace.tb_lineno)
         trace = trace.tb_next
 
 
@@ -272,6 +282,24 @@ def _places(error: BaseException | None) -> Iterator[UserLine]:
         yield from _passed(each)
         todo += [each.__cause__, None if each.__suppress_context__ else each.__context__]
 
+
+_SCALER = os.path.join("amp", "grad_scaler.py")
+"""Torch's gradient scaler, and a plugin's: it computes the inverse of its scale in float64 by itself."""
+
+
+def _line_of_scaler(frame: FrameType | None) -> UserLine | None:
+    """Return the line of a gradient scaler that is being executed, within a few calls; None where there is none."""
+    for _ in range(_CALLS_OF_SCALER):
+        if frame is None:
+            return None
+        if frame.f_code.co_filename.endswith(_SCALER):
+            return UserLine(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+_CALLS_OF_SCALER = 8
+"""Between the scaler's line and where an event is counted."""
 
 _MOST_CAUSES = 50
 

@@ -533,11 +533,18 @@ def _earlier(event: EventSum) -> Message:
 
 
 def _short(file: str) -> str:
+    """Return a file below the current folder, or of a package as Python finds it: `torch/amp/grad_scaler.py`."""
+    _, installed, inside = file.rpartition(_INSTALLED)
+    if installed:
+        return inside
     try:
         relative = Path(file).relative_to(os.getcwd())
     except ValueError:
         return file
     return str(relative)
+
+
+_INSTALLED = f"{os.sep}site-packages{os.sep}"
 
 
 def _memory(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ The file has four tables::
     library = "libtorch_xrt.so"      # the plugin's own, in which the next functions are looked for
     default_generator = "_Z10GeneratorOfa"
     stream = "_ZNK8XpuStream6streamEv"  # void* (const c10::Stream&), or a method of what is a c10::Stream alone
+    beside_cuda_until = "2.9"        # the last torch of which the plugin loads beside a build for CUDA
     queue = { variable = "XRT_QUEUE", off = "0", asks = "_Z10QueueIsOnv", empties = "_Z5Emptyb" }
     source = "WHEEL"
 
@@ -37,13 +38,14 @@ The file has four tables::
     names = ["xrtLaunchKernel"]
     source = "WHEEL"
 
-`default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `stream` gives the
-driver's stream of one of torch's: a plugin that records work into graphs needs it. `queue` is for a plugin
+Where `beside_cuda_until` is not said, a plugin whose metadata asks for `torch==VERSION+cpu` is not loaded beside
+another build. `default_generator` serves torch before 2.6, which does not ask every plugin for its generators. `stream`
+gives the driver's stream of one of torch's: a plugin that records work into graphs needs it. `queue` is for a plugin
 that hands work to a thread of its own: the variable that turns this off, and the function by which the plugin reads
 that variable, once and for all. The simulated driver does work at once; a queue only costs time. In a version without
-that function the variable stays as it is in `off`, and the function in `empties` waits until the queue is empty.
-`queue = "none"` says that the plugin has no such thread; where nothing is said, the plugin is made to wait for the
-whole device before each operator.
+that function the variable stays as it is in `off`, and the function in `empties` waits until the queue is empty. `queue
+= "none"` says that the plugin has no such thread; where nothing is said, the plugin is made to wait for the whole
+device before each operator.
 
 What is in none of these is looked up by the plugin in vain, and it says so itself.
 """
@@ -65,7 +67,7 @@ _NO_QUEUE = "none"
 _KEYS = {
     "driver": frozenset(
         {"libraries", "files", "namespace", "homes", "folders", "library", "default_generator", "queue", "stream"}
-        | {"refuse", "header", "maker", "maker_zh", "source"}
+        | {"refuse", "header", "maker", "maker_zh", "beside_cuda_until", "source"}
     ),
     "operators": frozenset(
         {
@@ -122,6 +124,8 @@ class SimulatedDriver:
         library: The plugin's own library, which has the functions that are named here.
         default_generator: Its function, `const at::Generator& (int8_t)`, for the generator of a device.
         stream: Its function, `void* (const c10::Stream&)`, for the driver's stream of one of torch's.
+        beside_cuda_until: The last torch, by its first two numbers, of which the plugin loads beside a build for CUDA;
+            empty where nobody knows.
         queue: How the plugin's own queue is turned off; None where it has none.
         kept: Operators that stay as the plugin has them.
         format_casts: Operators that convert their first argument to a storage format.
@@ -148,6 +152,7 @@ class SimulatedDriver:
     library: str
     default_generator: str
     stream: str
+    beside_cuda_until: str
     queue: Queue | Unknown | None
     kept: tuple[str, ...]
     format_casts: tuple[str, ...]
@@ -190,6 +195,7 @@ def load_driver(backend: type[Backend]) -> SimulatedDriver | None:
         data.text(driver, "library", "[driver]"),
         data.text(driver, "default_generator", "[driver]"),
         data.text(driver, "stream", "[driver]"),
+        data.text(driver, "beside_cuda_until", "[driver]"),
         _queue(data, driver),
         _names(data, operators, "kept"),
         _names(data, operators, "format_casts"),

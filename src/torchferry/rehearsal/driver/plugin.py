@@ -18,8 +18,9 @@ from torchferry.core.errors import UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing, reading
 from torchferry.rehearsal import build
-from torchferry.rehearsal.driver import matching
+from torchferry.rehearsal.driver import matching, plugin_state, torch_build
 from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.driver.torch_build import TorchBuild
 
 SIMULATED = "simulated"
 INSTALLED = "installed"
@@ -91,8 +92,10 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
         beside_card: Whether a card of this machine may be hidden by the simulated one.
 
     Raises:
-        UsageError: there is no such plugin, its driver cannot be simulated, or this machine has a card.
+        UsageError: there is no such plugin, it cannot be loaded, its driver cannot be simulated, this machine has a
+            card, or torch would load another vendor's plugin too.
     """
+    plugin_state.refuse_others(backend, SUMMARY)
     if wanted == SIMULATED:
         return None
     if wanted == UNSAID:
@@ -127,7 +130,21 @@ def choose(backend: type[Backend], wanted: str, version: str, *, beside_card: bo
             _another_version(backend, shipped, version),
             say("leave the version out of the target, or install that version"),
         )
+    unfit = does_not_load(backend, torch_build.torch_build(), shipped.folder)
+    if unfit is not None:
+        raise UsageError(unfit, say("or rehearse with `--plugin simulated`"))
     return shipped
+
+
+def does_not_load(backend: type[Backend], build: TorchBuild, folder: str) -> Message | None:
+    """Return why a plugin would end the process that loads it; None where nothing is known against it.
+
+    Args:
+        backend: The plugin's backend.
+        build: The torch of the process.
+        folder: Where a wheel was unpacked; empty for a plugin that is installed.
+    """
+    return plugin_state.cut_library(backend, folder) or torch_build.unfit(backend, build, folder)
 
 
 def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Message | None:
@@ -152,7 +169,7 @@ def why_not(backend: type[Backend], present: Shipped, version: str = "") -> Mess
             torch=torch_version,
             advice=matching.what_fits(backend, present.version, torch_version),
         )
-    return None
+    return does_not_load(backend, torch_build.torch_build(), present.folder)
 
 
 def torch_here() -> str:

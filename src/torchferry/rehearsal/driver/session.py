@@ -28,7 +28,9 @@ from torchferry.rehearsal.driver import building, matching, refusals
 from torchferry.rehearsal.driver.composed import COMPOSED, COMPOSED_WITHOUT_CPU
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver, load_driver
 from torchferry.rehearsal.driver.native import Machine, TakenOver, function_of
+from torchferry.rehearsal.driver.plugin import does_not_load
 from torchferry.rehearsal.driver.references import below_autocast
+from torchferry.rehearsal.driver.torch_build import TorchBuild
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 from torchferry.rehearsal.races import watching
 
@@ -78,6 +80,7 @@ def _load(name: str, stand_in: Path) -> None:
     driver = load_driver(backend)
     if driver is None or rehearsal.shipped is None:
         raise TorchferryError(say("torchferry has no simulated driver for {target}", target=rehearsal.target))
+    _refuse_what_ends_the_process(backend, rehearsal.shipped.folder)
     spec = _own_spec(name, stand_in, backend)
     folder = building.driver_folder(driver)
     machine = _start_machine(driver, folder, rehearsal, backend)
@@ -120,6 +123,18 @@ def _load(name: str, stand_in: Path) -> None:
     events.recorder.at_end(lambda: _report(backend, rehearsal, machine, operators))
     events.recorder.device_loaded()
     _sessions[name] = ShippedSession(rehearsal, backend, machine, operators)
+
+
+def _refuse_what_ends_the_process(backend: type[Backend], folder: str) -> None:
+    """Refuse to load a plugin that would end this process, which may have another torch than the command's.
+
+    Raises:
+        TorchferryError: a library of it is cut, or torch is a build for CUDA beside which it aborts.
+    """
+    build = TorchBuild(str(torch.__version__), str(torch.version.cuda or ""))
+    unfit = does_not_load(backend, build, folder)
+    if unfit is not None:
+        raise TorchferryError(unfit, say("or rehearse with `--plugin simulated`"))
 
 
 @dataclass(frozen=True)

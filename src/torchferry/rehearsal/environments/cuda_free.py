@@ -14,12 +14,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from torchferry.core.errors import TorchferryError
+from torchferry.core.messages import say
+from torchferry.core.tool_environment import tool_environment
+
 _LEFT_OUT = re.compile(r"torch/lib/(libtorch_cuda.*|libcusparseLt.*|libtorch_nvshmem)\.so[.\d]*")
 _SECOND_ALLOCATOR = "torch/lib/libc10_cuda.so"
 """It reads the allocator's settings as a plugin's library does, and torch from 2.10 on refuses two that do."""
 
 _OF_THE_BUILD = (("backends/cuda/__init__.py", "return torch._C._has_cuda", "return False"),)
 """What tells that a build has CUDA: torch from 2.14 on takes over operators of such a build while it is imported."""
+
+_CUDA = re.compile(r"^(cuda\b[^=\n]*= *)(['\"][^'\"\n]*['\"])", re.MULTILINE)
+"""Where torch's `version.py` says which CUDA it is built for."""
 
 _SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+))\.so.*")
 _BESIDE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "libdl.so.2", "libpthread.so.0", "librt.so.1")
@@ -29,8 +36,28 @@ _MAIN = "libtorch_cuda.so"
 """What an unversioned symbol is looked for in: which of the libraries defines it makes no difference to the loader."""
 
 
+def is_for_cuda(wheel: Path) -> bool:
+    """Whether a wheel of torch is a build for CUDA."""
+    with zipfile.ZipFile(wheel) as archive:
+        return _CUDA.search(archive.read("torch/version.py").decode()) is not None
+
+
+def is_cuda_free(package: Path) -> bool:
+    """Whether the torch in a folder was unpacked without CUDA's libraries."""
+    return (package / "lib" / _LIST).exists()
+
+
 def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> None:
-    """Unpack a wheel of torch into an environment, with empty libraries in place of CUDA's."""
+    """Unpack a wheel of torch into an environment, with empty libraries in place of CUDA's.
+
+    Args:
+        wheel: A build for CUDA.
+        site_packages: The environment's folder of packages.
+        release: The first two numbers of torch's version.
+
+    Raises:
+        TorchferryError: gcc or binutils are not there, or torch's files are not what they were.
+    """
     with zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if not _LEFT_OUT.fullmatch(name)]
         if release >= (2, 10):
@@ -43,8 +70,13 @@ def unpack(wheel: Path, site_packages: Path, *, release: tuple[int, ...]) -> Non
     replace_libraries(package)
     for file, says, holds in _OF_THE_BUILD:
         text = (package / file).read_text(encoding="utf-8")
-        assert says in text, f"torch/{file} has no {says!r}"
+        if says not in text:
+            raise TorchferryError(
+                say("{wheel} has no `{text}` in {file}", wheel=wheel.name, text=says, file=f"torch/{file}")
+            )
         (package / file).write_text(text.replace(says, holds), encoding="utf-8")
+    version = package / "version.py"
+    version.write_text(_CUDA.sub(r"\1None", version.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
@@ -125,8 +157,23 @@ def _make(library: Path, symbols: set[str], version: str) -> None:
         script.write_text(f"{version or 'EMPTY'} {{ global: *; }};\n", encoding="utf-8")
         call = ["gcc", "-shared", "-nostartfiles", str(source), "-o", str(library), f"-Wl,-soname,{library.name}"]
         call += ["-l:libstdc++.so.6", *([f"-Wl,--version-script={script}"] if version else [])]
-        subprocess.run(call, check=True)
+        _output(*call)
 
 
 def _output(*call: object) -> str:
-    return subprocess.run([str(word) for word in call], capture_output=True, text=True, check=True).stdout
+    """Return what a program prints.
+
+    Raises:
+        TorchferryError: it is not there, or fails.
+    """
+    words = [str(word) for word in call]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True, env=tool_environment()).stdout
+    except FileNotFoundError:
+        raise TorchferryError(
+            say("there is no program {name}, which a torch without CUDA's libraries is made with", name=words[0]),
+            say("install gcc and binutils, or let PIP_INDEX_URL or PIP_FIND_LINKS name where a build for the CPU is"),
+        ) from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[0]
+        raise TorchferryError(say("{name} fails on a library of torch: {error}", name=words[0], error=said)) from None

@@ -1,0 +1,1 @@
+"""Environments that `torchferry rehearse --with` makes and keeps: a Python, a torch for the CPU, the plugin for it."""
