@@ -25,6 +25,7 @@ from torchferry.source.roles import ASIDE, Role, Roles, is_build_script, is_set_
 from torchferry.source.shell import Command, Word
 
 _MOST_STARTS = 8
+_HELP = frozenset({"-h", "--help", "--helpfull"})
 """Commands of one program that are kept."""
 
 _MOST_STARTED = 20
@@ -144,8 +145,17 @@ class _Finder:
 
 
 def _first(found: list[Started]) -> tuple[Start, ...]:
-    """Return the commands that start a program, each once: those of documents first, those of services last."""
-    ordered = sorted(found, key=lambda each: (each.start.is_of_service, not each.document, each.start.place.count("/")))
+    """Return the commands that start a program, each once: those of documents first, those of services last.
+
+    What only asks for help comes behind those that do the program's work.
+    """
+
+    def order(each: Started) -> tuple[bool, bool, bool, int]:
+        start = each.start
+        is_help = not _HELP.isdisjoint(start.arguments)
+        return start.is_of_service, is_help, not each.document, start.place.count("/")
+
+    ordered = sorted(found, key=order)
     unique: dict[str, Start] = {}
     for started in ordered:
         unique.setdefault(started.start.command, started.start)

@@ -31,7 +31,7 @@ from torchferry.programs.instantiated import (
 )
 from torchferry.programs.lazy_imports import LazyImports
 from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, PluginPoints, plugin_calls, plugin_points
-from torchferry.source.exports import absolute_module
+from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
@@ -538,7 +538,7 @@ class Modules:
         own = self.find(package, importer)
         if own is not None:
             return own.removesuffix("/__init__.py") if own.endswith("/__init__.py") else None
-        name = package.strip(".").replace(".", "/")
+        name = path_of_dotted(package)
         around = [] if package.startswith(".") else importer.split("/")[:-1]
         candidates = ["/".join([*around[:end], name]) for end in range(len(around), -1, -1)]
         return next((folder for folder in (*candidates, f"src/{name}") if any(self._below(folder))), None)
