@@ -14,11 +14,13 @@ from torchferry.programs.answers import Known
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.calls import FunctionPlace, calls_in
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
+from torchferry.programs.escaping import unnamed_calls
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import IMPORTS_BY_NAME, WORDS
 from torchferry.programs.model import Program, Start
-from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
+from torchferry.programs.namespaces import WORDS as LOOK_UPS
+from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, mandatory
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings
@@ -178,6 +180,7 @@ class ProgramFacts:
         words = sources.words
         self._kinds: dict[str, Callable[[Any], object]] = {
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
+            "given unnamed": lambda key: self._may_be_given_unnamed(*key),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
@@ -496,6 +499,56 @@ class ProgramFacts:
                 for callee, call, _ in calls_in(loaded[0], (of[1], function)):
                     if (path, callee.lineno, callee.col_offset) in counted:
                         yield *loaded, call
+
+    def may_be_given_unnamed(self, file: PythonFile, function: FunctionNode, name: str, index: int) -> bool:
+        """Whether a call that does not name a function may give a parameter something.
+
+        Args:
+            file: The file of the function.
+            function: The function.
+            name: The parameter.
+            index: Its position; -1 for none.
+        """
+        of = file.path, called_as(file, function), function.lineno
+        return bool(self.ask("given unnamed", (of, name, index, bool(mandatory(file, function)))))
+
+    def _may_be_given_unnamed(self, of: FunctionPlace, name: str, index: int, has_mandatory: bool) -> bool:
+        words, calls = self.sources.words, self._results.calls
+        for path in self._ordered(words.holding(of[1])):
+            for escape in calls.escapes(path, of):
+                holding = self._ordered(words.holding(escape.holder)) if escape.holder else ()
+                if escape.is_partial:
+                    holding = ()
+                elif escape.is_argument and not self._is_defined(escape.holder, holding):
+                    if escape.extra or (index == 0 and not has_mandatory):
+                        return True
+                    continue  # a package gives what must be given
+                at = index - escape.given if escape.is_partial else index
+                loaded = (self.sources.file(each) for each in dict.fromkeys((path, *holding)))
+                if any(unnamed_calls(*each).may_give(name, at) for each in loaded if each is not None):
+                    return True
+        for path in self._ordered(words.holding_any(LOOK_UPS)):
+            loaded_one = self.sources.file(path) if self._may_look_up(path, of[0]) else None
+            if loaded_one is not None and unnamed_calls(*loaded_one).may_give(name, index):
+                return True
+        return False
+
+    def _may_look_up(self, path: str, defined_in: str) -> bool:
+        """Whether a file may look up, by a text, what another one defines: in that file, or in a package around it."""
+        find = self.sources.project.module_path
+        for module in self._results.calls.modules_asked(path):
+            found = find(module, path) if module else path
+            if found == defined_in:
+                return True
+            package = found.removesuffix("__init__.py") if found is not None else ""
+            if package.endswith("/") and defined_in.startswith(package):
+                return True
+        return False
+
+    def _is_defined(self, name: str, paths: Iterable[str]) -> bool:
+        """Whether one of some files defines a function or class of a name, judged by its text."""
+        texts = map(self.sources.text, paths) if name else ()
+        return any(f"def {name}(" in text or f"class {name}" in text for text in texts)
 
     def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
         """Yield where a function is called in the files of the program."""
