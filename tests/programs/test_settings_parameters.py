@@ -273,7 +273,8 @@ def test_each_program_has_the_values_of_its_own_settings(tmp_path: Path) -> None
 
 COMPOSE = (
     "import sys\nimport torch\nfrom hydra import compose, initialize_config_module\n"
-    "from hydra.utils import instantiate\ndef main(fast=False):\n    overrides = {}\n    initialize_config_module('lab')\n"
+    "from hydra.utils import instantiate\ndef main(fast=False):\n    overrides = {}\n"
+    "    initialize_config_module('lab')\n"
     "    instantiate(compose(config_name=sys.argv[2], overrides=overrides).model)\nmain()\n"
 )
 

@@ -14,8 +14,8 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.parameters import PARTIAL, handed_on
 from torchferry.programs.per_file import once_per_file
-from torchferry.source.flow.syntax import last_name
-from torchferry.source.names import Names
+from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
 
 _GIVING = frozenset({"args", "kwargs", "inputs", "fn_kwargs", "op_kwargs"})
@@ -154,11 +154,42 @@ def unnamed_calls(file: PythonFile, names: Names) -> UnnamedCalls:
     for call in file.parents:
         if not isinstance(call, ast.Call) or not _is_unnamed(file, names, call.func):
             continue
-        keywords.update(keyword.arg for keyword in call.keywords if keyword.arg is not None)
         positions = max(positions, len(call.args))
-        is_open |= any(keyword.arg is None for keyword in call.keywords)
+        for keyword in call.keywords:
+            keys = {keyword.arg} if keyword.arg is not None else _keys_of(file, names, keyword.value)
+            keywords |= keys or set()
+            is_open |= keys is None
         is_open |= any(isinstance(value, ast.Starred) for value in call.args)
     return UnnamedCalls(frozenset(keywords), positions, is_open)
+
+
+def _keys_of(file: PythonFile, names: Names, table: ast.expr, depth: int = 0) -> set[str] | None:
+    """Return the keys of a table that is written down, also where variables hold it; None for any other one."""
+    if isinstance(table, ast.Dict):
+        texts = {None if key is None else string_value(key) for key in table.keys}
+        return None if None in texts else {text for text in texts if text is not None}
+    if isinstance(table, ast.Call) and last_name(table.func) == "dict" and not table.args:
+        given = {keyword.arg for keyword in table.keywords}
+        return None if None in given else {name for name in given if name is not None}
+    if not isinstance(table, ast.Name) or depth > _MOST_PARENTS or _is_changed(file, table):
+        return None
+    values = [assigned_value(file, binding) for binding in names.reaching_bindings(table)]
+    found = [None if value is None else _keys_of(file, names, value, depth + 1) for value in values]
+    return None if not found or None in found else {key for keys in found for key in keys or ()}
+
+
+def _is_changed(file: PythonFile, table: ast.Name) -> bool:
+    """Whether a function puts more into a table that a variable holds, or hands it on."""
+    around = file.enclosing_function(table)
+    for use in file.names.get(table.id, ()):
+        parent = file.parents.get(use)
+        if file.enclosing_function(use) is around and isinstance(use.ctx, ast.Load):
+            is_call = isinstance(parent, ast.Call) and use in parent.args
+            if is_call or (isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)):
+                return True
+            if isinstance(parent, ast.Attribute) and parent.attr in ("update", "setdefault"):
+                return True
+    return False
 
 
 def _is_unnamed(file: PythonFile, names: Names, callee: ast.expr) -> bool:
