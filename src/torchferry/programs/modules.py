@@ -442,6 +442,16 @@ class Modules:
             return self._all_named
         return tuple(dict.fromkeys(self._named(self.settings.names(settings))))
 
+    def settings_that_may_be_read(self, closure: Iterable[str]) -> tuple[str, ...]:
+        """Return the settings files that a program may read of which nobody knows which it reads.
+
+        It makes objects of what settings name: those count that name a class of a file which it reaches.
+        """
+        reached = set(closure)
+        if reached.isdisjoint(self._loaders):
+            return ()
+        return tuple(path for path in sorted(self.settings.paths) if not reached.isdisjoint(self.files_named([path])))
+
     def _named(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
             if name.partition(".")[0] in sys.stdlib_module_names:
