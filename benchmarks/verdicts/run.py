@@ -34,8 +34,8 @@ SECOND = "second set: labelled and measured before any rule had seen them; rules
 THIRD = "third set: labelled and measured before any rule had seen them; rules were made with them since"
 FOURTH = "fourth set: labelled and measured before any rule had seen them; rules were made with them since"
 FIFTH = "fifth set: labelled and measured before any rule had seen them; rules were made with them since"
-SIXTH = "sixth set: labelled and measured before any rule had seen them"
-SEVENTH = "seventh set: labelled before the tool had run on any of it"
+SIXTH = "sixth set: labelled and measured before any rule had seen them; rules were made with them since"
+SEVENTH = "seventh set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)

@@ -107,3 +107,30 @@ def test_only_what_lightning_is_given_is_its_accelerator(
     files = {**PROJECT, "lab/trainer.py": trainer, "configs/train.yaml": settings}
     files = {path: text for path, text in files.items() if "configs/trainer" not in path}
     assert judged(tmp_path, files)["train.py"].verdict is verdict
+
+
+LOADS = (
+    "import sys\nimport torch\nfrom omegaconf import OmegaConf\nfrom util import make\n"
+    "make(OmegaConf.load(sys.argv[2]).model)\n"
+)
+LOADER = (
+    "import importlib\ndef find(text):\n    module, name = text.rsplit('.', 1)\n"
+    "    return getattr(importlib.import_module(module), name)\n"
+    "def make(config):\n    return find(config['target'])(**config.get('params', {}))\n"
+)
+ASKS = "model:\n  target: {}.Net\nlightning:\n  trainer:\n    accelerator: gpu\n"
+UNKNOWN_SETTINGS = "CONFIG=$1\npython train.py --base $CONFIG\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdict"),
+    [
+        ({"kinds/a.yaml": ASKS.format("nets"), "run.sh": UNKNOWN_SETTINGS}, Verdict.DECISIONS),
+        ({"kinds/a.yaml": ASKS.format("others"), "run.sh": UNKNOWN_SETTINGS}, Verdict.READY),
+        ({"kinds/a.yaml": ASKS.format("nets"), "kinds/b.yaml": "model:\n  target: nets.Net\n",
+          "run.sh": "python train.py --base kinds/b.yaml\n"}, Verdict.READY),
+    ],
+)  # fmt: skip
+def test_settings_of_which_nobody_knows_whether_they_are_read(files: Files, verdict: Verdict, tmp_path: Path) -> None:
+    code = {"train.py": LOADS, "util.py": LOADER, "nets.py": "import lightning\nclass Net:\n    pass\n"}
+    assert judged(tmp_path, {**code, **files})["train.py"].verdict is verdict
