@@ -119,7 +119,8 @@ def _escape(file: PythonFile, names: Names, use: ast.Name | ast.Attribute) -> Es
         if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
             target = target.value if isinstance(target, ast.Subscript) else target
-            return Escape(use.lineno, use.col_offset, last_name(target))
+            is_local = isinstance(target, ast.Name) and file.scope(target) is not file.tree
+            return Escape(use.lineno, use.col_offset, "" if is_local else last_name(target))
         if isinstance(parent, (ast.Return, ast.Yield, ast.Lambda)):
             around = file.enclosing_function(parent)
             return Escape(use.lineno, use.col_offset, around.name if around is not None else "")
