@@ -28,7 +28,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
 from torchferry.rules.cuda_api.device_module import lacking_in_target, lacking_names
 from torchferry.rules.exemptions import exemption_for, exemption_of_reading
-from torchferry.rules.guarded import is_guarded
+from torchferry.rules.guarded import is_attempted
 from torchferry.rules.references import CUDA_NAMES, missing, part_edits, replaced, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
@@ -65,12 +65,12 @@ class CudaNamespace(Rule):
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
         for place, name, row in lacking_names(context):
-            if exemption_of_reading(context, place) is None and not is_guarded(context, place):
+            if exemption_of_reading(context, place) is None and not is_attempted(context, place):
                 message = missing(context, name, row) if row.status == "missing" else replaced(context, name, row)
                 effect = Effect.UNKNOWN if row.status == "unknown" else None
                 yield self.finding(context, context.file.span(place), message, Grade.MANUAL, effect=effect)
         for place, name, row in lacking_in_target(context):
-            if not is_guarded(context, place):
+            if not is_attempted(context, place):
                 yield self.finding(context, context.file.span(place), missing(context, name, row), Grade.MANUAL)
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
