@@ -56,7 +56,7 @@ def is_guarded(context: PythonContext, node: ast.AST) -> bool:
 
 
 def is_attempted(context: PythonContext, node: ast.AST) -> bool:
-    """Whether a `try` is around `node` that goes on without a name: a question for CUDA is one for the target by then."""
+    """Whether a `try` around `node` goes on without a name: a question for CUDA is one for the target by then."""
     parents = context.file.parents
     child, parent = node, parents.get(node)
     while parent is not None:

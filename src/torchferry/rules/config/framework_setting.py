@@ -51,14 +51,14 @@ def _tables_of_project(context: Context) -> frozenset[tuple[str, ...]]:
     Of none whose file speaks of Lightning: the class may hand on what it is given.
     """
     project = context.project
-    found: set[tuple[str, ...]] = set()
+    tables: set[tuple[str, ...]] = set()
     for setting in settings_of_program(context) if project is not None else ():
         module = setting.value.rpartition(".")[0] if setting.key == _TARGET else ""
         path = project.module_path(module, "") if project is not None and module else None
         source = project.text(path) if project is not None and path is not None else None
         if source is not None and "lightning" not in source.text.lower():
-            found.add(setting.path[:-1])
-    return frozenset(found)
+            tables.add(setting.path[:-1])
+    return frozenset(tables)
 
 
 class FrameworkSetting(Rule):
