@@ -47,7 +47,7 @@ def measured(tree: Path, target: str, jobs: int, *, judging: bool) -> dict[str, 
     afterwards = JUDGED_AFTERWARDS if judging else None
     request = Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs, afterwards=afterwards)
     analysis = analyse(request)
-    programs = judge(analysis, chosen) if judging else ()
+    programs = judge(analysis, chosen, jobs=jobs) if judging else ()
     done = _spent()
     return {"programs": len(programs), "processor": done[0] - begun[0], "clock": done[1] - begun[1]}
 

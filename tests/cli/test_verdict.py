@@ -140,6 +140,14 @@ def test_a_folder_without_a_file_is_not_ready(tmp_path: Path) -> None:
         "Not judged for Huawei Ascend: no file here is of a kind that torchferry reads.",
     )
     assert json.loads(_run(scan.command, tmp_path, "-f", "json").stdout)["verdict"] == "incomplete"
+    for name, text in (("README.md", "```bash\npython train.py\n```\n"), ("config.yaml", "lr: 1\n")):
+        (tmp_path / name).write_text(text)
+        done = _run(scan.command, tmp_path)
+        assert (done.exit_code, done.stdout.split("\n")[0]) == (
+            1,
+            "Not judged for Huawei Ascend: no file here holds code.",
+        )
+        assert _run(scan.command, tmp_path / name).exit_code == 0  # a file that is named is one of a project
     (tmp_path / "a.py").write_text("x = 1\n")
     assert _run(scan.command, tmp_path).stdout.startswith("Ready for")
 

@@ -25,7 +25,7 @@ def test_an_archive_of_many_files_is_read_whole_and_one_that_is_too_large_is_tol
         archive.writestr("ownpack/__init__.py", "")
     program = judged(tmp_path, files)["train.py"]
     assert program.verdict is Verdict.NOT_JUDGED
-    assert "is in the archive deps.egg" in program.unread[0].reason.render()
+    assert "the archive deps.egg, which is not opened, has `ownpack`" in program.unread[0].reason.render()
     monkeypatch.setattr(absent, "_LARGEST", 100)
     program = judged(tmp_path, files)["train.py"]
     assert program.verdict is Verdict.NOT_JUDGED

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.programs.small import BUILT, KERNEL, MAIN, Files, judged, small, target_of
+from torchferry.core import forks
+from torchferry.programs import judging
 from torchferry.programs.judging import judge
-from torchferry.programs.model import Judged, Verdict
-from torchferry.programs.modules import Modules
+from torchferry.programs.model import Judged, Program, Verdict
+from torchferry.programs.modules import Edge, Modules
 
 OPS = "import fast_ops\n"
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
@@ -552,3 +554,37 @@ def test_what_a_started_program_leaves_unresolved_is_no_decision_of_the_one_that
     for name in ("train.py", "start.py"):
         assert (programs[name].verdict, programs[name].decisions) == (Verdict.READY, programs[name].unresolved)
         assert len(programs[name].unresolved) == 1
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_several_processes_say_the_same(
+    jobs: int, is_failing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = "import subprocess\nif __name__ == '__main__':\n    subprocess.run(['python', {!r}])\n"
+    files = {
+        **{f"train{number}.py": MAIN + "import model\nmodel.fast()\n" for number in range(6)},
+        "model.py": "def fast():\n    import fast_ops\n",
+        "all.py": start.format("again.py"),  # the one starts the other
+        "again.py": start.format("all.py") + "    import model\n    model.fast()\n",
+        "plain.py": MAIN,
+        **BUILT,
+    }
+    project = small(tmp_path, files, with_rules=True)
+    judge_one = judging._Judge._judge
+
+    def failing(self: judging._Judge, program: Program, closure: dict[str, Edge | None]) -> Judged:
+        if program.path == "train3.py":
+            raise ValueError("a fault of the test")
+        return judge_one(self, program, closure)
+
+    if is_failing:
+        monkeypatch.setattr(judging._Judge, "_judge", failing)
+    expected = judging.judge(project.analysis, project.target)
+    monkeypatch.setattr(forks, "ALONE", 0)
+    monkeypatch.setattr(forks, "WORTH", 0)
+    assert judging.judge(project.analysis, project.target, jobs=jobs) == expected
+    assert {each.program.path: each.verdict for each in expected}["train3.py"] is (
+        Verdict.NOT_JUDGED if is_failing else Verdict.BLOCKED
+    )
+    assert [failure.path for failure in project.analysis.failures] == ["train3.py"] * is_failing

@@ -59,3 +59,29 @@ def test_a_package_whose_file_has_its_name(tmp_path: Path) -> None:
         "def build():\n    return torch.ones(1)\n",
     }
     assert judged(tmp_path, files)["train.py"].verdict in (Verdict.READY, Verdict.FIXES)
+
+
+INNER = {
+    "train.py": "import torch\nfrom net.train.harbor.run import go\ngo(torch.ones(1))\n",
+    "net/__init__.py": "",
+    "net/train/__init__.py": "",
+    "net/train/harbor/__init__.py": "",
+    "net/train/harbor/run.py": "from harbor.models import Task\ndef go(x):\n    return Task(x)\n",
+}
+"""A package inside of a package has the name of a package of others, and imports that one."""
+
+
+@pytest.mark.parametrize(
+    ("moved", "verdict", "unverified"),
+    [
+        ({}, Verdict.READY, ["harbor"]),
+        ({"net/train/__init__.py": None}, Verdict.NOT_JUDGED, []),  # a program beside it would import the own one
+        ({"harbor/__init__.py": ""}, Verdict.NOT_JUDGED, []),
+    ],
+)
+def test_a_package_inside_of_another_is_not_imported_by_its_own_name(
+    tmp_path: Path, moved: dict[str, str | None], verdict: Verdict, unverified: list[str]
+) -> None:
+    files = {name: text for name, text in {**INNER, **moved}.items() if text is not None}
+    program = judged(tmp_path, files)["train.py"]
+    assert (program.verdict, [each.package for each in program.unverified]) == (verdict, unverified)

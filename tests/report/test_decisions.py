@@ -16,6 +16,7 @@ from torchferry.core.messages import Message, display_width, say, say_plural
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unverified, Verdict, Way
 from torchferry.report import full_format, json_format, show_format, text_format
 from torchferry.report.choices import choices_of
+from torchferry.report.decision_lines import decision_lines
 from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
@@ -82,7 +83,7 @@ def test_what_is_said_alike_of_two_things_is_one_decision() -> None:
     one, other = (finding(line, message) for line, message in enumerate(MESSAGES[:2], 1))
     (decision,) = decisions_of("npu", [one, other], ()).all
     assert decision.subjects == ("torch.cuda.x", "torch.cuda.y")
-    text = "\n".join(text_format.decision_lines([decision], TextLayout("en")))
+    text = "\n".join(decision_lines([decision], TextLayout("en")))
     assert "(and so for `torch.cuda.y`)" in text
 
 
@@ -193,14 +194,19 @@ def test_the_first_screen_has_the_answers(kinds: int, lang: str, columns: int) -
     assert all(display_width(line) <= columns for line in screen if "torchferry" not in line)
 
 
-def test_a_short_report_names_every_decision_and_says_its_text_in_two_lines() -> None:
+def test_a_short_report_names_every_decision_and_tells_eight_of_them_once() -> None:
     text = say("`{name}` on {target}: " + "a long text of what to do, " * 20, name="x", target="T")
     findings = tuple(finding(number, text, package=f"package{number:02}") for number in range(1, 21))
     report = real()._replace(findings=findings, programs=())
     short = text_format.render(report, "en")
     assert all(f"package{number:02}" in short for number in range(1, 21))
-    told = [line for line in short.split("\n") if line.startswith("      ") and "a long text" in line]
-    assert len(told) == 2 * 8  # of the others the ids are named
+    lines = short.split("\n")
+    told = [line.split()[0] for line in lines if re.match(r"  package\d\d  ", line)]
+    assert len(told) == len({*told}) == 8  # of the others the ids are named
+    first = next(number for number, line in enumerate(lines) if line.startswith("Next:"))
+    for some, most in ((lines[:first], 4), (lines[first:], 2)):  # lines of text for each
+        texts = sum(line.startswith("      ") and "a long text" in line for line in some)
+        assert texts == most * sum(bool(re.match(r"  package\d\d  ", line)) for line in some)
     whole = "\n".join(text_format.lines(report, TextLayout("en", verbose=True)))
     assert whole.count("a long text of what to do, a long") > 20 * 2
 

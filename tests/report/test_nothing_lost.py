@@ -24,13 +24,13 @@ from torchferry.core.terminal import visible
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
 from torchferry.report import full_format, html_format, json_format, text_format
 from torchferry.report.choices import choices_of
+from torchferry.report.decision_lines import in_a_row, waiting_words
 from torchferry.report.decisions import ReportedDecision, effect_words, without_subject
 from torchferry.report.first_screen import program_classes
 from torchferry.report.full_format import GRADE_TITLES
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import verdict_of
-from torchferry.report.text_format import in_a_row, waiting_words
 from torchferry.report.text_layout import TextLayout
 
 LANGUAGES = ("en", "zh")

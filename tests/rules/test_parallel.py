@@ -12,7 +12,7 @@ import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.rules import parallel
+from torchferry.core import forks
 from torchferry.rules.engine import Engine
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.parallel import examine_all
@@ -52,8 +52,8 @@ class _Ending(Engine):
 def test_a_file_that_ends_its_process_is_not_examined_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, said: str
 ) -> None:
-    monkeypatch.setattr(parallel, "_WAIT", 0.2)
-    monkeypatch.setattr(parallel, "_WAITS", 2)
+    monkeypatch.setattr(forks, "WAIT", 0.2)
+    monkeypatch.setattr(forks, "WAITS", 2)
     entries = [Entry(f"{number:02}.py", Kind.PYTHON) for number in range(30)]
     for entry in entries:
         (tmp_path / entry.path).write_text("import torch\ntorch.cuda.synchronize()\n", encoding="utf-8")

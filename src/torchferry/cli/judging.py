@@ -20,6 +20,7 @@ from torchferry.rules.family import Subject
 from torchferry.rules.file_result import Selection
 from torchferry.rules.registry import rule_facts, rules
 from torchferry.source.git import repository_of
+from torchferry.source.kinds import CODE
 from torchferry.source.tree import Listing, list_files
 
 _BUILDS = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -39,12 +40,14 @@ class Verdicts(NamedTuple):
         unlooked: What of the project was not looked at.
         remarks: What there is to know about how they were judged.
         partial: Whether the findings of the run are not all that the verdicts rest on.
+        without_code: Whether a whole project was looked at, and none of its files holds code.
     """
 
     programs: tuple[Judged, ...] = ()
     unlooked: tuple[Unlooked, ...] = ()
     remarks: tuple[Message, ...] = ()
     partial: bool = False
+    without_code: bool = False
 
 
 def within_project(choices: Choices) -> Choices:
@@ -103,7 +106,7 @@ def verdicts(
 
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
-    judged = judge(analysis, setting.target, named, only, packages, starts)
+    judged = judge(analysis, setting.target, named, only, packages, starts, setting.request.jobs)
     selection = setting.request.selection
     left_out = bool(selection.select or selection.ignore or selection.per_file)
     remarks = []
@@ -115,7 +118,8 @@ def verdicts(
         )
     if not only:
         remarks += _idle_settings(setting, analysis)
-    return Verdicts(judged, unlooked(analysis), tuple(remarks), left_out or bool(only))
+    without_code = not only and not any(item.kind in CODE for item in analysis.examined)
+    return Verdicts(judged, unlooked(analysis), tuple(remarks), left_out or bool(only), without_code)
 
 
 def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message]:

@@ -21,12 +21,13 @@ from torchferry.core.terminal import print_notice, print_text
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
 from torchferry.programs.blocking import blocking, rewritten
+from torchferry.report.decision_lines import decision_lines, fix_lines
 from torchferry.report.decisions import decisions_of
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report, diffs_of
 from torchferry.report.summary import MigrationOutput, summary
-from torchferry.report.text_format import decision_lines, fix_lines, unresolved_lines
+from torchferry.report.text_format import unresolved_lines
 from torchferry.report.text_layout import TextLayout
 
 __all__ = ["MigrationOutput", "Shown", "finish", "judge", "report_of", "status", "tell_work", "warn"]
@@ -157,6 +158,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         programs=programs,
         unlooked=judged.unlooked,
         partial=judged.partial,
+        without_code=judged.without_code,
         native=setting.native,
         style=setting.style,
     )

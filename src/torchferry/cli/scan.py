@@ -260,7 +260,13 @@ def _examined(
         analysis, setting.target, setting.name, remarks=shown_remarks, programs=judged.programs, decisions=decisions
     )
     report = report._replace(style=setting.style)
-    return report._replace(packages=packages, unlooked=judged.unlooked, partial=judged.partial, native=native)
+    return report._replace(
+        packages=packages,
+        unlooked=judged.unlooked,
+        partial=judged.partial,
+        without_code=judged.without_code,
+        native=native,
+    )
 
 
 def _interrupted(root: Path) -> Iterator[Message]:

@@ -20,6 +20,7 @@ What each reaches
     class_registries  where a class is taken from what keeps all that are derived from one
     text_uses       where functions and classes are chosen by texts
     definitions     which definition of a name counts
+    meant_uses      where a function is used as one program means it, told once for all of its ways
     reach           the way from a program to a place: the chain of imports and calls, and its conditions
     arrivals        what a search for a way holds
     live            whether a program comes to a piece of code at all
@@ -35,6 +36,7 @@ What must hold on the way
     switches        the options that files declare, and what a command says of them
     config_files    the values in settings files
     stored          what functions and variables hold, as their file says it
+    command_words   what the commands say that start a program
     program_facts   what depends on the program, taken down for each answer
     answers         the answers, shared by the programs that say the same
     asked           questions after a package

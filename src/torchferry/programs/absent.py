@@ -152,13 +152,13 @@ class Absent:
         submodule = self._submodule(module, external.importer)
         if submodule is not None:
             return say(
-                "`{module}` is in the submodule {path}, which is not checked out; `git submodule update --init`",
+                "the submodule {path}, which is not checked out, has `{module}`; `git submodule update --init`",
                 module=_shown(module),
                 path=submodule.path,
             )
         archive = self._archive(module, external.importer)
         if archive:
-            return say("`{module}` is in the archive {path}, which is not opened", module=module, path=archive)
+            return say("the archive {path}, which is not opened, has `{module}`", module=module, path=archive)
         name = module.rpartition(".")[2]
         path = next(self._places(module, external.importer), None)
         if path is None or path.endswith(_COMPILED):
@@ -171,7 +171,7 @@ class Absent:
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
-        return say("`{module}` is not in the tree; a build of the project may write it", module=_shown(module))
+        return say("the tree has no file for `{module}`; a build may write it", module=_shown(module))
 
     def _source_of_build(self, module: str, importer: str) -> str | None:
         """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
@@ -261,8 +261,14 @@ class Absent:
     def _starts_in_own(self, module: str, importer: str) -> bool:
         """Whether a package of a dotted module is a folder of the project whose `__init__` was read."""
         inits = [f"{package.replace('.', '/')}/__init__.py" for package in _packages_of(module)]
-        bases = self._bases_of(module, importer) if inits else ()
-        return any(_below(base, init) in self.read for base in bases for init in inits)
+        own = importer.rpartition("/")[0]
+        return any(
+            _below(base, init) in self.read
+            for base in (self._bases_of(module, importer) if inits else ())
+            # a module of a package imports its neighbours by the package's name
+            if base == own or _below(base, "__init__.py") not in self.read
+            for init in inits
+        )
 
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:

@@ -8,7 +8,7 @@ from enum import Enum
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.parameters import Given, Parameter
-from torchferry.programs.sharing import Dependencies, Question, SharedTree
+from torchferry.programs.sharing import Dependencies, GivenTrees, Question
 from torchferry.programs.switches import Value
 
 
@@ -83,27 +83,19 @@ class Answers:
         self._told.setdefault(tuple(told.consulted), {}).setdefault(tuple(told.consulted.values()), told)
 
 
-_ByGiven = dict[tuple[Parameter, ...], dict[tuple[Given | None, ...], SharedTree[Told]]]
-
-
 class SharedAnswers:
     """The answers that were given to the programs of a project, each by what it depends on."""
 
     def __init__(self) -> None:
-        self._told: dict[ast.expr, _ByGiven] = {}
+        self._told: dict[ast.expr, GivenTrees[Told]] = {}
 
     def find(self, test: ast.expr, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> Told | None:
         """Return an answer to a condition that holds for a program where some parameters are given, or None."""
-        for parameters, by_given in self._told.get(test, {}).items():
-            tree = by_given.get(tuple(map(bound.get, parameters)))
-            told = tree.find(number) if tree is not None else None
-            if told is not None:
-                return told
-        return None
+        told = self._told.get(test)
+        return told.find(bound, number) if told is not None else None
 
     def keep(self, test: ast.expr, dependencies: Dependencies, told: Told) -> None:
         """Keep an answer for the programs to come: each condition is searched from its own beginning, also where it
         gives up.
         """
-        by_given = self._told.setdefault(test, {}).setdefault(tuple(told.consulted), {})
-        by_given.setdefault(tuple(told.consulted.values()), SharedTree()).keep(dependencies.facts, told)
+        self._told.setdefault(test, GivenTrees()).keep(told.consulted, dependencies.facts, told)

@@ -49,6 +49,7 @@ class Search:
         passed: The functions and files from which was searched with no condition left to be told.
         waiting: What is still to be looked at, the surest and nearest first.
         is_cut: Whether it ended before everything was looked at.
+        last: How sure the way to the last place was that it looked at.
     """
 
     def __init__(self, worst: Need, error: str) -> None:
@@ -57,17 +58,26 @@ class Search:
         self.is_told = worst is not Need.CHOSEN
         self.waiting: list[tuple[Need, int, int, Arrival | Way, Passed | None]] = []
         self.is_cut = False
+        self.last = Need.ALWAYS
         self.seen: set[object] = set()
         self.passed: set[Unit] = set()
-        self._steps: dict[object, int] = {}
+        self._steps: dict[object, dict[object, int]] = {}
 
     def is_nearer(self, key: object, steps: int) -> bool:
         """Whether something was not met with as few steps before."""
-        nearest = self._steps.get(key)
-        if nearest is not None and nearest <= steps:
+        nearest = self.nearest(None)
+        known = nearest.get(key)
+        if known is not None and known <= steps:
             return False
-        self._steps[key] = steps
+        nearest[key] = steps
         return True
+
+    def nearest(self, of: object) -> dict[object, int]:
+        """Return with how few steps was met what leads to something, with None what is met whatever it leads to."""
+        nearest = self._steps.get(of)
+        if nearest is None:
+            nearest = self._steps[of] = {}
+        return nearest
 
 
 class Arrival(NamedTuple):

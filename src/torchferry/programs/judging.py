@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from torchferry.backends.target import Target
+from torchferry.core import forks
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.core.progress import counted, doing
+from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
 from torchferry.programs.absent import Absent
@@ -65,6 +66,8 @@ from torchferry.source.roles import ASIDE, Roles
 MOST_PROGRAMS = 400
 """Programs that are judged; a folder of examples may hold thousands, and further ones are called not judged."""
 
+_JUDGING = say("judging programs")
+
 _MOST_DECISIONS = 80
 """Findings of one program whose way is looked for; the rest counts as reached."""
 
@@ -76,6 +79,7 @@ def judge(
     only: Collection[str] = (),
     packages: Iterable[Inspected] = (),
     starts: Mapping[str, Start] | None = None,
+    jobs: int = 1,
 ) -> tuple[Judged, ...]:
     """Return the programs of a project and the verdict of each, those that documents start first.
 
@@ -89,10 +93,11 @@ def judge(
             judged. Empty for all.
         packages: What an environment shows of the packages that the project imports.
         starts: How the user starts some programs, by their file or the name of the console script.
+        jobs: How many processes may work.
     """
     assert analysis.project is not None
     with doing(say("finding programs")):
-        return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {})
+        return _Judge(analysis, analysis.project, target, packages).judged(named, only, starts or {}, jobs)
 
 
 def reached_files(
@@ -123,6 +128,10 @@ class _Findings(NamedTuple):
     asking: tuple[Finding, ...]
     fixes: tuple[Fix, ...]
     installs: tuple[Finding, ...]
+
+
+_Reached = tuple[Program, dict[str, Edge | None] | None]
+"""A program with the files that it reaches; None where torchferry fails on it."""
 
 
 class _Judge:
@@ -198,7 +207,9 @@ class _Judge:
             elif item.outline is not None:
                 yield item.outline
 
-    def judged(self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start]) -> tuple[Judged, ...]:
+    def judged(
+        self, named: Iterable[str], only: Collection[str], starts: Mapping[str, Start], jobs: int
+    ) -> tuple[Judged, ...]:
         folders = tuple(f"{path}/" for path in only)
         programs = self._programs((*named, *starts), only)
         if only:
@@ -210,14 +221,45 @@ class _Judge:
         reached = {path for closure in closures.values() for path in closure or ()}
         begun = (Program(path) for path in self.started.begun_by(reached) - reached)
         self.uses.reached = frozenset(reached.union(*(self._attempted(program) or () for program in begun)))
-        pairs = counted(say("judging programs"), closures.items())
-        judged = [self._judged(program, closure) for program, closure in pairs]
+        pairs = [*closures.items()]
+        judged = forks.alone_at_first(
+            [len(closure or ()) for closure in closures.values()],
+            lambda number: self._judged(*pairs[number]),
+            lambda first: self._judged_by_several(pairs[first:], jobs) if jobs > 1 else [],
+            _JUDGING,
+        )
         too_many = say(
             "more than {most} programs were found, and only the first {most} were judged", most=MOST_PROGRAMS
         )
         left = programs[MOST_PROGRAMS:]
         judged += [Judged(each, Verdict.NOT_JUDGED, unread=(Unread(each.path, too_many),)) for each in left]
         return tuple(judged)
+
+    def _judged_by_several(self, pairs: Sequence[_Reached], jobs: int) -> list[Judged]:
+        """Judge programs in several processes; nothing where something failed, and one process must judge them.
+
+        Those that start others are judged by this process, in their order: what one finds of these the next one takes.
+        """
+        own = [number for number, (_, closure) in enumerate(pairs) if any(map(self._starts_others, closure or ()))]
+        shared = [number for number in range(len(pairs)) if number not in {*own}]
+        inner, fixed = {**self._inner}, {**self._fixed}
+
+        def judged(number: int) -> Judged | None:
+            program, closure = pairs[number]
+            try:
+                return self._judge(program, self._closure(program) if closure is None else closure)
+            except Exception:
+                return None
+
+        done = forks.shared_out(judged, own, shared, min(jobs, len(pairs)), _JUDGING)
+        found = [each for each in map(done.get, range(len(pairs))) if each is not None]
+        if len(found) < len(pairs):
+            self._inner, self._fixed = inner, fixed
+            return []
+        return found
+
+    def _starts_others(self, path: str) -> bool:
+        return bool(self.started.of(path) or self.started.of_cells(path))
 
     def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
         if programs is None:

@@ -110,9 +110,17 @@ class Members:
             return UNKNOWN
         self._open.add(key)
         try:
-            return self._with_stores(of, name, self._own(of, name, depth + 1), depth + 1)
+            whole = _whole_key(of)
+            if whole is None:
+                return self._looked_up(of, name, depth)
+            return self._facts.once(
+                ("member", whole, name), lambda: self._looked_up(of, name, depth), depth, by_asker=True
+            )
         finally:
             self._open.discard(key)
+
+    def _looked_up(self, of: Object, name: str, depth: int) -> Member:
+        return self._with_stores(of, name, self._own(of, name, depth + 1), depth + 1)
 
     def _own(self, of: Object, name: str, depth: int) -> Member:
         """Return what an object is made with."""
@@ -258,6 +266,11 @@ class Members:
 
     def is_later(self, stores: Expression) -> bool:
         """Whether a place that stores is run only behind the place that asks."""
+        is_later = self._is_later(stores)
+        self._facts.left_out(stores.file.path, is_behind=is_later)
+        return is_later
+
+    def _is_later(self, stores: Expression) -> bool:
         asks = self._facts.asks
         if asks is None or asks.file is not stores.file or stores.place[1] <= asks.place[1]:
             return False
@@ -547,6 +560,18 @@ class Members:
 def _layers_of(of: Object) -> tuple[Object, ...]:
     """Return an object with those that it was put together of."""
     return (of, *of.layers) if isinstance(of, LayersObject) else (of,)
+
+
+def _whole_key(of: Object) -> Hashable | None:
+    """Return all that tells an object from others; None where what one call gives is a part of it."""
+    if isinstance(of, ClassObject):
+        made = of.made
+        if made is not None and made.given:
+            return None
+        return of.node, None if made is None else made.node, of.by_options, of.prefix
+    if isinstance(of, TableObject):
+        return None if of.where.given else of.where.node
+    return of.path if isinstance(of, ModuleObject) else None
 
 
 def _keys_of(of: Object) -> tuple[object, ...]:

@@ -176,7 +176,9 @@ class Modules:
         module = absolute_module(imported.module, importer)
         paths = [*self.files_of(module, importer)]
         if paths and self.find(module, importer) is None:  # a module that is no package has none below it
-            paths = [path for path in paths if path.endswith("/__init__.py")]
+            own = self.find(module.partition(".")[0], importer)
+            is_others = own is not None and not module.startswith(".") and self._is_inner(own, 1)
+            paths = [] if is_others else [path for path in paths if path.endswith("/__init__.py")]
         # a name may be a module itself: from package import module; the package may have no file of its own
         is_folder = bool(paths) or module.startswith(".") or module.rpartition(".")[2] in self._folder_names
         for name in imported.names if is_folder else ():
@@ -288,7 +290,12 @@ class Modules:
         return (free[0] if len(free) == 1 else None), (found[0] if len(found) == 1 else None)
 
     def _is_inner(self, path: str, length: int) -> bool:
-        """Whether the folder that would have to be on Python's path is a package itself."""
+        """Whether the folder that would have to be on Python's path is a package itself.
+
+        Args:
+            path: The file of a module.
+            length: How many parts the name has by which it is imported.
+        """
         parts = path.removesuffix(".py").removesuffix("/__init__").split("/")[:-length]
         return bool(parts) and "/".join([*parts, "__init__.py"]) in self.project.paths
 
@@ -443,14 +450,10 @@ class Modules:
         return tuple(dict.fromkeys(self._named(self.settings.names(settings))))
 
     def settings_that_may_be_read(self, closure: Iterable[str]) -> tuple[str, ...]:
-        """Return the settings files that a program may read of which nobody knows which it reads.
-
-        It makes objects of what settings name: those count that name a class of a file which it reaches.
-        """
+        """Return the settings files that name a class of a program which makes objects of what settings name."""
         reached = set(closure)
-        if reached.isdisjoint(self._loaders):
-            return ()
-        return tuple(path for path in sorted(self.settings.paths) if not reached.isdisjoint(self.files_named([path])))
+        paths = () if reached.isdisjoint(self._loaders) else sorted(self.settings.paths)
+        return tuple(path for path in paths if not reached.isdisjoint(self.files_named([path])))
 
     def _named(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:

@@ -49,8 +49,15 @@ def calls_of_object(uses: Uses, made: Place, defined: PythonFile, owner: ast.Cla
         isinstance(part, ast.FunctionDef) and part.name == "__call__" for part in owner.body
     ):
         return None
+    # the ways of many programs, with many conditions on them, come to the same calls
+    if call not in uses.object_calls:
+        uses.object_calls[call] = _found_calls(uses, *loaded, call)
+    return uses.object_calls[call]
+
+
+def _found_calls(uses: Uses, file: PythonFile, names: Names, made: ast.expr) -> list[Place] | None:
     calls: list[Place] = []
-    waiting: list[tuple[PythonFile, Names, ast.expr]] = [(*loaded, call)]
+    waiting: list[tuple[PythonFile, Names, ast.expr]] = [(file, names, made)]
     met: set[ast.expr] = set()
     while waiting:
         file, names, value = waiting.pop()

@@ -103,9 +103,7 @@ class Objects:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
             if where.given:  # what one call gives holds for no other
                 return self._of_reference(where, node, depth + 1)
-            asks = self.facts.asks
-            once = (node, None if asks is None else asks.node)
-            return self.facts.once(once, lambda: self._of_reference(where, node, depth + 1))
+            return self.facts.once(node, lambda: self._of_reference(where, node, depth + 1), depth, by_asker=True)
         if isinstance(node, ast.Subscript):
             key = string_value(node.slice)
             if key is not None:
@@ -262,23 +260,7 @@ class Objects:
     def _may_be_made(self, node: ast.ClassDef) -> bool:
         """Whether somebody may make an object of a class: by its name, by what a decorator keeps, by settings."""
         kept = {last_name(each) for each in node.decorator_list} - _PLAIN_DECORATORS
-        return bool(kept) or self._is_named(node.name) or self.facts.config.files.names_class(node.name)
-
-    def _is_named(self, name: str) -> bool:
-        """Whether a class is spoken of other than as the base of another, also as a text."""
-        for path in self.facts.mentioning(name):
-            loaded = self._sources.file(path)
-            file = loaded[0] if loaded is not None else None
-            for use in (*file.names.get(name, ()), *file.attributes.get(name, ())) if file is not None else ():
-                parent = file.parents.get(use) if file is not None else None
-                is_read = isinstance(use.ctx, ast.Load) and not isinstance(parent, (ast.arg, ast.AnnAssign))
-                if is_read and not (isinstance(parent, ast.ClassDef) and use in parent.bases):
-                    if not (isinstance(parent, ast.Call) and last_name(parent.func) in ("isinstance", "super")):
-                        return True
-            texts = file.strings if file is not None else ()
-            if any(str(each.value).rpartition(".")[2] == name for each in texts):
-                return True
-        return False
+        return bool(kept) or self.facts.names_class(node.name) or self.facts.config.files.names_class(node.name)
 
     def _derived(self, of: ClassObject) -> Iterator[ClassObject]:
         """Yield the classes of the program that are derived from one, and from these, by their names."""

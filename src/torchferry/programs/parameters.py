@@ -48,7 +48,8 @@ class Expression(NamedTuple):
 
     def part(self, node: ast.expr) -> Expression:
         """Return another expression of the same place."""
-        return self._replace(node=node)
+        file, names, _, given = self  # a new one takes a third of the time of `_replace`
+        return Expression(file, names, node, given)
 
     @property
     def place(self) -> tuple[str, int, int]:

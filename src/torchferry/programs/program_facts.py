@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import itemgetter
@@ -13,27 +13,22 @@ from typing import Any, Generic, TypeVar, cast
 from torchferry.programs.answers import Known
 from torchferry.programs.around import FunctionNode
 from torchferry.programs.calls import FunctionPlace, calls_in
+from torchferry.programs.command_words import CommandWords
 from torchferry.programs.config_files import GROUP, NO_KEY, ConfigFiles
-from torchferry.programs.escaping import unnamed_calls
 from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_words
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import IMPORTS_BY_NAME, WORDS
-from torchferry.programs.model import Program, Start
-from torchferry.programs.namespaces import WORDS as LOOK_UPS
+from torchferry.programs.model import Program
 from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, mandatory
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
-from torchferry.programs.stored import computed_members, merges_settings
+from torchferry.programs.stored import computed_members, merges_settings, reads_only, speaks_of_class
 from torchferry.programs.switches import (
-    OF_SHELL,
     UNSAID,
     Switch,
     Switchboard,
-    adds_unread_words,
-    joined_words,
-    said,
-    said_of,
 )
+from torchferry.programs.unnamed_givers import may_be_given
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -46,12 +41,17 @@ _UNDER_WAY = object()
 _MOST_NESTED = 12
 """Parameters behind parameters that are followed."""
 
+COMMAND_LIBRARIES = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
+"""Libraries that make options of the parameters of a function."""
+
 MAKING_WORDS = WORDS | IMPORTS_BY_NAME
 """Identifiers of which a file that makes objects of what settings name holds one."""
 
 MOST_STEPS = 3_000
 """Expressions and members that are looked at for one condition."""
 
+
+_MOST_SLACK = 1 << 30
 
 GIN_READERS = ("parse_config_file", "parse_config_files_and_bindings", "parse_config")
 """Functions that read what gin gives to parameters."""
@@ -91,58 +91,6 @@ class OncePerProgram(Generic[K, T]):
         return self._kept[key]
 
 
-class _Commands:
-    """What the first command of a program says, with the others that the same line may stand for.
-
-    Args:
-        starts: The commands that start the program.
-        added: Words that the program itself may add to what it is started with.
-    """
-
-    def __init__(self, starts: Sequence[Start], added: GivenWords, reads_files: bool = False) -> None:
-        self._starts = [start for start in starts if start.place == starts[0].place]
-        self._options = [said(start.arguments) for start in self._starts]
-        self._added = said(added.words)
-        self._says_more = not added.is_whole or any(
-            adds_unread_words(start.arguments)
-            or (reads_files and any(word.startswith("@") for word in start.arguments))
-            for start in self._starts
-        )
-
-    def joined(self) -> dict[str, None]:
-        """Return the words that may say options by their beginning, or several of them."""
-        return dict.fromkeys(word for start in self._starts for word in joined_words(start.arguments))
-
-    def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> Known | None:
-        """Return what is said of an option or a key: None for nothing, `UNSAID` where nobody can tell."""
-        told = [said_of(name, options, switches, joined) for options in self._options]
-        if not any(told):
-            may_be_said = self._says_more or said_of(name, self._added, switches) is not None
-            return Known(UNSAID) if may_be_said else None
-        flag = switches[0].flag if len(switches) == 1 else ""
-        known = [Known(UNSAID if values is None else values[0], flag) for values in told]
-        return known[0] if all(each.agrees(known[0]) for each in known) else Known(UNSAID)
-
-    def variable(self, name: str) -> Known | None:
-        """Return what a variable of the environment is set to before the program starts."""
-        return _one_of([_variable_of(start, name) for start in self._starts])
-
-
-def _one_of(texts: Sequence[str | None]) -> Known | None:
-    if not texts or all(text is None for text in texts):
-        return None
-    first = texts[0]
-    if first is None or any(text != first for text in texts) or OF_SHELL.search(first):
-        return Known(UNSAID)
-    return Known(first)
-
-
-def _variable_of(start: Start, name: str) -> str | None:
-    """Return what a command sets a variable to, as `NAME=value python train.py` does; None where it does not."""
-    words = (*reversed(start.assignments), *start.command.split())
-    return next((word.partition("=")[2].strip("\"'") for word in words if word.startswith(f"{name}=")), None)
-
-
 class ProgramFacts:
     """Answers what depends on the program, and takes down what was asked.
 
@@ -172,7 +120,7 @@ class ProgramFacts:
         self._board = board
         self._results = results
         reads_files = bool(self._ordered(sources.words.holding("fromfile_prefix_chars")))
-        commands = _Commands(program.own_starts, self._added_words(), reads_files)
+        commands = CommandWords(program.own_starts, self._added_words(), reads_files)
         self._joined: tuple[str, ...] | None = None
         self._known: dict[Question, tuple[object, int]] = {}
         self._not_kept: set[str] = set()
@@ -180,11 +128,15 @@ class ProgramFacts:
         words = sources.words
         self._kinds: dict[str, Callable[[Any], object]] = {
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
-            "given unnamed": lambda key: self._may_be_given_unnamed(*key),
+            "given unnamed": lambda key: may_be_given(sources, results.calls, self._ordered, *key),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
             "making": lambda _: self._ordered(words.holding_any(MAKING_WORDS)),
+            "makes": lambda _: bool(self.making()),
+            "names class": self._names_class,
+            "reads only": self._reads_only,
+            "makes commands": self._makes_commands,
             "variable": commands.variable,
             "environment": self._may_set_variable,
             "settings": lambda _: config.files.of_program(program.path, sources.text(program.path), program.arguments),
@@ -206,6 +158,8 @@ class ProgramFacts:
         }
         self.steps = MOST_STEPS
         """Expressions that may still be looked at for the condition that is asked."""
+        self._slack = _MOST_SLACK
+        """How many expressions more could have been followed to what was looked at: who begins as far goes as far."""
         self.bound: Mapping[Parameter, Given] = {}
         """What the calls on a way give to parameters."""
         self.consulted: dict[Parameter, Given | None] = {}
@@ -249,7 +203,8 @@ class ProgramFacts:
 
     def number(self, question: Question) -> int:
         """Return the number of what the program says to a question."""
-        return self._answered(question)[1]
+        answered = self._known.get(question)  # what was asked already is asked again and again
+        return (self._answered(question) if answered is None else answered)[1]
 
     def _answered(self, question: Question) -> tuple[object, int]:
         """Return what the program says to a question; what is asked to find that out is a part of it."""
@@ -303,38 +258,80 @@ class ProgramFacts:
         What the calls on one way give does not count, nor where an object is asked; there are as many steps as for a
         condition.
         """
-        before = self.bound, self.asked, self.consulted, self.found, self.steps, self.asks
+        before = self.bound, self.asked, self.consulted, self.found, self.steps, self.asks, self._slack
         self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = {}, set(), {}, {}, MOST_STEPS, None
         try:
             with self._taken_down() as dependencies:
                 yield dependencies
         finally:
-            self.bound, self.asked, self.consulted, self.found, self.steps, self.asks = before
+            self.bound, self.asked, self.consulted, self.found, self.steps, self.asks, self._slack = before
 
-    def once(self, key: Hashable, find: Callable[[], T]) -> T:
-        """Return what `find` does, and keep it: for all programs that say the same, where no parameter decides.
+    def once(self, key: Hashable, find: Callable[[], T], depth: int = 0, *, by_asker: bool = False) -> T:
+        """Return what `find` does, and keep it: for all programs that say the same, and are given the same.
 
-        Where one does, or where the search gives up, it is kept for the condition that is asked: else what gives up is
-        searched again on each way to it.
+        Where the search gives up, it is kept for the condition that is asked: else what gives up is searched again on
+        each way to it.
+
+        Args:
+            key: What is searched.
+            find: Searches.
+            depth: How many expressions were followed to it.
+            by_asker: Whether it counts where an object is asked: what is stored behind that place is left out.
         """
-        tree = self._results.tree(key)
-        held = tree.find(self.number) or self.found.get(key)
+        asks = self.asks if by_asker else None
+        own = (key, None if asks is None else asks.node) if by_asker else key
+        tree = self._results.tree(own)
+        held = tree.find(self.number) or self.found.get(own)
         if held is None:
-            asked, consulted = self.asked, self.consulted
-            self.asked, self.consulted = set(), {}
-            with self.dependencies() as dependencies:
-                result = find()
-            held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted)
-            self.asked, self.consulted = asked, consulted
-            if dependencies.is_whole and not held.depends:
-                tree.keep(dependencies.facts, held)
-            else:
-                self.found[key] = held
+            held = self._given_before(own, depth)
+        if held is None and by_asker:
+            held = self._given_before((key,), depth)
+            if held is not None and asks is not None and asks.file.path in held.dependencies.storing:
+                held = None  # another place stood before all that is stored in its own file, or behind it
+        if held is None:
+            held = self._searched(find, depth)
+            self._keep(key, own, held, asks, by_asker=by_asker)
         else:
             self.rests_on(held.dependencies)
+            self._slack = min(self._slack, held.deepest - depth)
         self.asked |= held.asked
         self.consulted |= held.consulted
         return cast("T", held.result)
+
+    def _given_before(self, key: Hashable, depth: int) -> SearchResult | None:
+        """Return what was found where the same was given, if a search from here came as far."""
+        held = self._results.given(key).find(self.bound, self.number)
+        if held is None or depth > held.deepest or held.steps >= self.steps:
+            return None
+        self.steps -= held.steps
+        return held
+
+    def _searched(self, find: Callable[[], object], depth: int) -> SearchResult:
+        asked, consulted, slack, steps = self.asked, self.consulted, self._slack, self.steps
+        self.asked, self.consulted, self._slack = set(), {}, _MOST_SLACK
+        with self.dependencies() as dependencies:
+            result = find()
+        deepest = depth + self._slack
+        held = SearchResult(result, dependencies, frozenset(self.asked), self.consulted, deepest, steps - self.steps)
+        self.asked, self.consulted, self._slack = asked, consulted, min(slack, self._slack)
+        return held
+
+    def _keep(
+        self, key: Hashable, own: Hashable, held: SearchResult, asks: Expression | None, *, by_asker: bool
+    ) -> None:
+        dependencies = held.dependencies
+        if not dependencies.is_whole:
+            self.found[own] = held
+            return
+        if not held.depends:
+            self._results.tree(own).keep(dependencies.facts, held)
+        if by_asker and not dependencies.is_behind:
+            self._results.given((key,)).keep(held.consulted, dependencies.facts, held)
+            is_alone = asks is None or asks.file.path not in dependencies.storing
+        else:
+            is_alone = False
+        if held.depends and not is_alone:
+            self._results.given(own).keep(held.consulted, dependencies.facts, held)
 
     def rests_on(self, dependencies: Dependencies) -> None:
         """Take down all that a remembered answer depends on."""
@@ -346,10 +343,22 @@ class ProgramFacts:
         dependencies.is_whole = False
         dependencies.is_met = dependencies.is_met or is_met
 
+    def left_out(self, path: str, *, is_behind: bool) -> None:
+        """Note that a file stores what was asked for, and whether it is left out as it does so behind what asks."""
+        dependencies = self._dependencies[-1]
+        if path not in dependencies.storing:
+            dependencies.storing |= {path}
+        dependencies.is_behind = dependencies.is_behind or is_behind
+
     def goes_on(self, depth: int, deepest: int) -> bool:
         """Whether one more expression is looked at."""
         self.steps -= 1
-        if depth <= deepest and self.steps > 0:
+        return self.is_near(depth, deepest if self.steps > 0 else -1)
+
+    def is_near(self, depth: int, deepest: int) -> bool:
+        """Whether an expression lies near enough behind the first one to be looked at."""
+        self._slack = min(self._slack, deepest - depth)
+        if depth <= deepest:
             return True
         self.give_up()
         return False
@@ -437,6 +446,36 @@ class ProgramFacts:
         """Return the files of the program that may make objects of what settings name."""
         return cast("tuple[str, ...]", self.ask("making", ""))
 
+    def makes(self) -> bool:
+        """Whether a file of the program may make objects of what settings name: programs seldom differ in that."""
+        return bool(self.ask("makes", ""))
+
+    # where a question is narrow, programs of other files answer it alike, and what rests on it holds for them
+
+    def names_class(self, name: str) -> bool:
+        """Whether the program speaks of a class other than as the base of another, also as a text."""
+        return bool(self.ask("names class", name))
+
+    def _names_class(self, name: str) -> bool:
+        loaded = map(self.sources.file, self.mentioning(name))
+        return any(each is not None and speaks_of_class(each[0], name) for each in loaded)
+
+    def reads_only(self, name: str) -> bool:
+        """Whether the program only reads what a name stands for."""
+        return bool(self.ask("reads only", name))
+
+    def _reads_only(self, name: str) -> bool:
+        loaded = map(self.sources.file, self.mentioning(name))
+        return all(each is None or reads_only(each[0], name) for each in loaded)
+
+    def makes_commands(self, name: str) -> tuple[bool, bool]:
+        """Whether files that speak of a function speak of a library which makes options of parameters, and of Fire."""
+        return cast("tuple[bool, bool]", self.ask("makes commands", name))
+
+    def _makes_commands(self, name: str) -> tuple[bool, bool]:
+        using, words = {*self.mentioning(name)}, self.sources.words
+        return not using.isdisjoint(words.holding_any(COMMAND_LIBRARIES)), not using.isdisjoint(words.holding("Fire"))
+
     def _ordered(self, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))
 
@@ -448,7 +487,7 @@ class ProgramFacts:
                 found += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
         return tuple(found)
 
-    def _said_by(self, commands: _Commands, name: str) -> Known | None:
+    def _said_by(self, commands: CommandWords, name: str) -> Known | None:
         """Return what commands say of an option, by themselves or by a variable of the environment."""
         switches = self._options(name) if name.isidentifier() else ()
         if self._joined is None:
@@ -511,44 +550,6 @@ class ProgramFacts:
         """
         of = file.path, called_as(file, function), function.lineno
         return bool(self.ask("given unnamed", (of, name, index, bool(mandatory(file, function)))))
-
-    def _may_be_given_unnamed(self, of: FunctionPlace, name: str, index: int, has_mandatory: bool) -> bool:
-        words, calls = self.sources.words, self._results.calls
-        for path in self._ordered(words.holding(of[1])):
-            for escape in calls.escapes(path, of):
-                holding = self._ordered(words.holding(escape.holder)) if escape.holder else ()
-                if escape.is_partial:
-                    holding = ()
-                elif escape.is_argument and not self._is_defined(escape.holder, holding):
-                    if escape.extra or (index == 0 and not has_mandatory):
-                        return True
-                    continue  # a package gives what must be given
-                at = index - escape.given if escape.is_partial else index
-                loaded = (self.sources.file(each) for each in dict.fromkeys((path, *holding)))
-                if any(unnamed_calls(*each).may_give(name, at) for each in loaded if each is not None):
-                    return True
-        for path in self._ordered(words.holding_any(LOOK_UPS)):
-            loaded_one = self.sources.file(path) if self._may_look_up(path, of[0]) else None
-            if loaded_one is not None and unnamed_calls(*loaded_one).may_give(name, index):
-                return True
-        return False
-
-    def _may_look_up(self, path: str, defined_in: str) -> bool:
-        """Whether a file may look up, by a text, what another one defines: in that file, or in a package around it."""
-        find = self.sources.project.module_path
-        for module in self._results.calls.modules_asked(path):
-            found = find(module, path) if module else path
-            if found == defined_in:
-                return True
-            package = found.removesuffix("__init__.py") if found is not None else ""
-            if package.endswith("/") and defined_in.startswith(package):
-                return True
-        return False
-
-    def _is_defined(self, name: str, paths: Iterable[str]) -> bool:
-        """Whether one of some files defines a function or class of a name, judged by its text."""
-        texts = map(self.sources.text, paths) if name else ()
-        return any(f"def {name}(" in text or f"class {name}" in text for text in texts)
 
     def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
         """Yield where a function is called in the files of the program."""

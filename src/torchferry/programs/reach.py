@@ -18,17 +18,16 @@ from torchferry.programs.answers import Truth
 from torchferry.programs.around import Around, FunctionNode
 from torchferry.programs.arrivals import Arrival, Passed, Search, Test, Unit
 from torchferry.programs.conditions import Conditions
-from torchferry.programs.definitions import Definition, chosen_definitions, is_replaced
+from torchferry.programs.definitions import Definition
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, uses_of_imported
+from torchferry.programs.meant_uses import MeantUses
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
-from torchferry.programs.object_calls import calls_of_object
-from torchferry.programs.parameters import Given, Parameter
+from torchferry.programs.parameters import Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
-from torchferry.programs.subcommands import need_of
 from torchferry.programs.surroundings import Surroundings
-from torchferry.programs.use_kinds import Place, Use
+from torchferry.programs.use_kinds import Place
 from torchferry.programs.uses import Uses
 from torchferry.source.import_calls import ImportTime
 from torchferry.source.names import Names, assigned_value
@@ -44,6 +43,9 @@ _MOST_NESTED = 20
 """Searches that go on as the search from another file; a longer chain of imports is walked by the last of them."""
 
 _ABSENT = object()
+
+_FAR = 1 << 60
+"""More steps than any way has."""
 
 
 class Reach:
@@ -82,15 +84,14 @@ class Reach:
         """Those to which a way leads that may be taken."""
         self._without: dict[Need, set[Unit]] = {need: set() for need in Need}
         """Those to which no way leads that is as sure."""
-        self._from_files: dict[tuple[str, str], tuple[Way | None, bool]] = {}
-        """The surest ways to files, by the error that is asked for, and whether all was looked at for them."""
+        self._from_files: dict[tuple[str, str], tuple[Way | None, Need | None]] = {}
+        """The surest ways to files, by the error that is asked for, and the last need where the search gave up."""
         self._only_guarded: dict[ast.ClassDef, bool] = {}
-        self._called_as_object: set[Place] = set()
-        """Places where objects of torch modules are called, which gives the call to `forward`."""
         self._nested = 0  # searches from files that are under way
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
         """The settings files that the program is started with, or names itself, where that is known."""
+        self._meant = MeantUses(program, sources, closure, surroundings, uses, self.settings)
 
     def way(
         self,
@@ -124,8 +125,8 @@ class Reach:
 
     def way_to_file(self, path: str) -> Way | None:
         """Return the surest way to the import of a file, or None when the program does not come there."""
-        way, is_whole = self._from_file(path, "") if path in self.closure else (None, True)
-        return way if is_whole else Way(Need.CHOSEN, ())
+        way, cut_at = self._from_file(path, "") if path in self.closure else (None, None)
+        return way if cut_at is None else Way(Need.CHOSEN, ())
 
     def _surest(self, begin: Arrival, worst: Need, error: str = "") -> Way | None:
         """Return the surest way to a place, None where none is as sure as is asked for.
@@ -145,7 +146,7 @@ class Reach:
         heap.append((begin.need, 0, 0, begin, None))
         met: set[object] = set()
         while heap and len(met) < _MOST:
-            _, _, _, arrival, passed = heapq.heappop(heap)
+            search.last, _, _, arrival, passed = heapq.heappop(heap)
             if isinstance(arrival, Way):
                 self._remember(arrival, passed, search)
                 return arrival
@@ -157,7 +158,7 @@ class Reach:
                 if before.need <= search.worst:
                     passed = before.passed if isinstance(before, Arrival) else arrival.passed
                     heapq.heappush(heap, (before.need, len(before.steps), next(counter), before, passed))
-        search.is_cut = bool(heap)
+        search.is_cut = search.is_cut or bool(heap)
         if search.is_cut:
             return None
         for need in Need:
@@ -387,10 +388,13 @@ class Reach:
                 return
             alone = arrival.is_free and arrival.steps and not search.waiting
             if search.is_told and alone and self._nested < _MOST_NESTED:
-                before, is_whole = self._from_file(path, search.error)
-                if is_whole:
+                before, cut_at = self._from_file(path, search.error)
+                if cut_at is None:
                     if before is not None:
                         yield arrival.behind(before)
+                    return
+                if cut_at <= search.worst:  # this search would meet the same places, and end as that one did
+                    search.is_cut = True
                     return
             search.passed.add(whole)
             arrival = arrival.passing(whole)
@@ -431,8 +435,8 @@ class Reach:
                     after.passed,
                 )
 
-    def _from_file(self, path: str, error: str) -> tuple[Way | None, bool]:
-        """Return the surest way to a file, and whether all was looked at for it.
+    def _from_file(self, path: str, error: str) -> tuple[Way | None, Need | None]:
+        """Return the surest way to a file, and how sure the last place was where not all was looked at for it.
 
         A search that has come to one file and to nothing else goes on from there as each other one does.
         """
@@ -441,7 +445,7 @@ class Reach:
             self._nested += 1
             way = self._found(Arrival(Place(path, None)), search)
             self._nested -= 1
-            self._from_files[path, error] = (way, not search.is_cut)
+            self._from_files[path, error] = (way, search.last if search.is_cut else None)
         return self._from_files[path, error]
 
     def imported_plainly(self) -> set[str]:
@@ -464,10 +468,10 @@ class Reach:
     ) -> Iterator[Arrival | Way]:
         """Yield what leads to a function."""
         program = self.program
-        definitions = [*chosen_definitions(file, names, unit)]
+        definitions, replaced = self.surroundings.definitions(file, names, unit)
         arrival = self._as_defined(arrival, file, names, definitions)
         arrival = self._as_made(arrival, file, names, unit)
-        if arrival.need > search.worst or any(is_replaced(file, names, each) for each in definitions):
+        if arrival.need > search.worst or replaced:
             return
         unit_key = (file.path, unit.lineno, unit.col_offset, search.error)
         if program.form is Form.CONSOLE and file.path == program.path and unit.name == program.function:
@@ -494,56 +498,29 @@ class Reach:
             yield here._replace(need=max(here.need, Need.CHOSEN), choices=_with(here.choices, choice)).way(self._text)
             return
         _, least, steps, options, choices, tests, given, passed = here
-        closure, length = self.closure, len(steps)
-        using: Iterable[Use] = self.uses.of(file, names, unit)
-        if tests and unit.name == "forward":  # what they ask is said where the object is called
-            using = (each for use in using for each in self._calls_of_made(file, unit, use))
-        for place, use_need, choice, option, asked, others, made, beside, settings in using:
-            if place.path not in closure or (made and not any(path in closure for path in made)):
+        length = len(steps)
+        # what they ask is said where the object is called
+        using = self._meant.of(file, names, unit, as_called=bool(tests) and unit.name == "forward")
+        plain = search.nearest((*unit_key, least, tests) if tests else None)
+        for use in using:
+            place = use.place
+            need = max(least, use.need)
+            carried = (*tests, *use.tests) if use.tests else tests
+            nearest = search.nearest((*unit_key, least, carried)) if use.tests else plain
+            key = place.node if carried else (place, need)
+            if nearest.get(key, _FAR) <= length:  # most places are met again and again
                 continue
-            if settings and not self._may_read(settings):
-                continue
-            said = need_of(option, others, use_need, program) if option else use_need
-            if settings and asked is None and settings in self.settings:
-                said, choice = Need.ALWAYS, ""
-            need = max(least, said)
-            carried = tests if asked is None else (*tests, Test(place.path, asked, True))
-            carried = (*carried, *(Test(*each) for each in beside)) if beside else carried
-            key = (*unit_key, least, carried, place.node) if carried else (place, need)
-            if not search.is_nearer(key, length):  # most places are met again and again
-                continue
+            nearest[key] = length
             yield Arrival(
                 place,
                 need,
                 steps,
-                _with(options, option) if option and said is Need.OPTION else options,
-                _with(choices, choice or option) if choice or (option and said is Need.CHOSEN) else choices,
+                _with(options, use.option) if use.option else options,
+                _with(choices, use.choice) if use.choice else choices,
                 carried,
-                (*given, *self._given_at(place, file, unit)) if carried else given,
+                (*given, *self._meant.given_at(use, file, unit)) if carried else given,
                 passed,
             )
-
-    def _calls_of_made(self, file: PythonFile, unit: FunctionNode, use: Use) -> Iterator[Use]:
-        """Yield the calls of the object that is made where a class is used, if they are known, or else the use."""
-        owner = file.parents.get(unit)
-        is_own = isinstance(owner, ast.ClassDef) and use.place.through is None
-        calls = calls_of_object(self.uses, use.place, file, owner) if is_own else None  # type: ignore[arg-type]
-        self._called_as_object.update(calls or ())
-        yield from (use,) if calls is None else (use._replace(place=place) for place in calls)
-
-    def _given_at(self, place: Place, file: PythonFile, unit: FunctionNode) -> Iterator[tuple[Parameter, Given]]:
-        """Yield what is given at a place to the parameters of a function, as `Surroundings.given_at` does."""
-        if place not in self._called_as_object:
-            yield from self.surroundings.given_at(place.path, place.node, file, unit)
-            return
-        loaded = self.sources.file(place.path)
-        call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
-        if isinstance(call, ast.Call):
-            yield from self.surroundings.given(file.path, unit, call, place.path, bound=True)
-
-    def _may_read(self, settings: str) -> bool:
-        """Whether the program may be started with a settings file: of those of which it is known, it must be one."""
-        return not self.settings or settings in self.settings
 
     def _as_defined(
         self, arrival: Arrival, file: PythonFile, names: Names, definitions: Iterable[Definition]

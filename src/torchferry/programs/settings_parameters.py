@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Answer, Truth
@@ -117,6 +117,7 @@ class SettingsParameters:
         self.answer: Callable[[Expression], Answer] = lambda _: Answer(Truth.OPEN)
         """Tells what is known of a condition."""
         facts.answers("merges", self._merges)
+        facts.answers("in tables", self._paths_of_tables)
 
     def of(self, file: PythonFile, of: FunctionNode | ast.ClassDef, name: str) -> list[Member]:
         """Return what settings give to a parameter, one for each place that calls its function: absent for nothing.
@@ -130,7 +131,7 @@ class SettingsParameters:
         found = [*self._by_tables(file, of, name)] if words.holding(TARGET) else []
         if not words.holding_any(MAKING_WORDS) or not self._facts.config.names.any:
             return found
-        namings = [*self._naming(file, of)] if self._facts.making() else []
+        namings = [*self._naming(file, of)] if self._facts.makes() else []
         making = self._makings() if namings else []
         index = _position(file, of, name) if namings else -1
         for named in namings:
@@ -369,14 +370,18 @@ class SettingsParameters:
     def _by_tables(self, file: PythonFile, of: FunctionNode | ast.ClassDef, name: str) -> Iterator[Member]:
         """Yield what tables in the code give that name a function or class: `{"_target_": "nets.Net", "x": 1}`."""
         called = _called(of, file)
-        for path in self._facts.mentioning(called):
+        for path in cast("tuple[str, ...]", self._facts.ask("in tables", called)):
             loaded = self._sources.file(path)
-            if loaded is None or TARGET not in self._sources.text(path):
+            if loaded is None:
                 continue
             for text in loaded[0].strings:
                 module, dot, last = str(text.value).rpartition(".")
                 if dot and last == called and self._may_mean(module, called, file):
                     yield self._in_table(Expression(*loaded, text), name)
+
+    def _paths_of_tables(self, called: str) -> tuple[str, ...]:
+        """Return the files of the program that may name something in such a table."""
+        return tuple(path for path in self._facts.mentioning(called) if TARGET in self._sources.text(path))
 
     def _in_table(self, text: Expression, name: str) -> Member:
         """Return what stands beside a name in a table that is written down."""

@@ -53,29 +53,47 @@ class Dependencies:
         facts: What was asked, each with the number of the answer, in the order in which it was asked first.
         is_whole: Whether it is the same wherever the search comes from: it did not give up, and did not meet itself.
         is_met: Whether it met what was under way when it began, in a way that no question tells.
+        storing: The files that store in objects what was asked for.
+        is_behind: Whether what is stored behind the place that asks was left out.
     """
 
-    __slots__ = ("facts", "is_met", "is_whole")
+    __slots__ = ("facts", "is_behind", "is_met", "is_whole", "storing")
 
     def __init__(self) -> None:
         self.facts: dict[Question, int] = {}
         self.is_whole = True
         self.is_met = False
+        self.storing: frozenset[str] = frozenset()
+        self.is_behind = False
 
     def add(self, other: Dependencies) -> None:
         """Add what another answer depends on, which this one rests on."""
         self.facts |= other.facts
         self.is_whole = self.is_whole and other.is_whole
         self.is_met = self.is_met or other.is_met
+        if other.storing:
+            self.storing |= other.storing
+            self.is_behind = self.is_behind or other.is_behind
 
 
 class SearchResult(NamedTuple):
-    """What was found, what it depends on of the program, and on which parameters it depends."""
+    """What was found, what it depends on of the program, and on which parameters it depends.
+
+    Attributes:
+        result: What was found.
+        dependencies: What was asked of the program.
+        asked: The parameters that nothing was given to.
+        consulted: What was given to the parameters that decide.
+        deepest: How far behind the first expression it may begin for the search to come as far again.
+        steps: How many expressions and members were looked at.
+    """
 
     result: object
     dependencies: Dependencies
     asked: frozenset[Parameter] = frozenset()
     consulted: Mapping[Parameter, Given | None] = {}
+    deepest: int = 0
+    steps: int = 0
 
     @property
     def depends(self) -> bool:
@@ -121,8 +139,31 @@ class SharedTree(Generic[T]):
             tree._found = found
 
 
+class GivenTrees(Generic[T]):
+    """What one search found, by the parameters that decided, and by what was given to these."""
+
+    __slots__ = ("_trees",)
+
+    def __init__(self) -> None:
+        self._trees: dict[tuple[Parameter, ...], dict[tuple[Given | None, ...], SharedTree[T]]] = {}
+
+    def find(self, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> T | None:
+        """Return what was found where the same was given, for a program that answers the same; else None."""
+        for parameters, by_given in self._trees.items():
+            tree = by_given.get(tuple(map(bound.get, parameters)))
+            found = tree.find(number) if tree is not None else None
+            if found is not None:
+                return found
+        return None
+
+    def keep(self, consulted: Mapping[Parameter, Given | None], facts: Mapping[Question, int], found: T) -> None:
+        """Keep what was found where something was given."""
+        by_given = self._trees.setdefault(tuple(consulted), {})
+        by_given.setdefault(tuple(consulted.values()), SharedTree()).keep(facts, found)
+
+
 class SharedResults:
-    """What was found where no parameter decides, for all programs of a project.
+    """What was found for all programs of a project.
 
     Attributes:
         calls: Where functions are called.
@@ -132,6 +173,7 @@ class SharedResults:
         self.calls = CallPlaces(sources)
         self._questions: dict[str, dict[Hashable, Question]] = {}
         self._trees: dict[Hashable, SharedTree[SearchResult]] = {}
+        self._given: dict[Hashable, GivenTrees[SearchResult]] = {}
 
     def question(self, kind: str, name: Hashable) -> Question:
         """Return the question of a kind after something: the same one each time."""
@@ -147,6 +189,14 @@ class SharedResults:
         if tree is None:
             if len(self._trees) > _MOST_TREES:  # they hold files that are parsed
                 self._trees.clear()
+                self._given.clear()
                 self._questions.clear()
             tree = self._trees[key] = SharedTree()
         return tree
+
+    def given(self, key: Hashable) -> GivenTrees[SearchResult]:
+        """Return what was found for an expression where parameters decide."""
+        trees = self._given.get(key)
+        if trees is None:
+            trees = self._given[key] = GivenTrees()
+        return trees

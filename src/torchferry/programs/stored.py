@@ -367,3 +367,27 @@ def only_reads(file: PythonFile, use: ast.Name | ast.Attribute) -> bool:
         ast.Compare, ast.For, ast.AsyncFor, ast.comprehension, ast.If, ast.While, ast.UnaryOp, ast.BinOp,
         ast.FormattedValue, ast.Assert,
     ))  # fmt: skip
+
+
+@per_file
+def reads_only(file: PythonFile, name: str) -> bool:
+    """Whether a file only reads what a name stands for."""
+    return all(only_reads(file, use) for use in (*file.names.get(name, ()), *file.attributes.get(name, ())))
+
+
+@per_file
+def speaks_of_class(file: PythonFile, name: str) -> bool:
+    """Whether a file speaks of a class other than as the base of another, also as a text."""
+    for use in (*file.names.get(name, ()), *file.attributes.get(name, ())):
+        parent = file.parents.get(use)
+        is_read = isinstance(use.ctx, ast.Load) and not isinstance(parent, (ast.arg, ast.AnnAssign))
+        if is_read and not (isinstance(parent, ast.ClassDef) and use in parent.bases):
+            if not (isinstance(parent, ast.Call) and last_name(parent.func) in ("isinstance", "super")):
+                return True
+    return name in _last_words(file, None)
+
+
+@per_file
+def _last_words(file: PythonFile, _: None) -> frozenset[str]:
+    """Return what stands behind the last dot of each text of a file."""
+    return frozenset(str(each.value).rpartition(".")[2] for each in file.strings)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from torchferry.programs.around import Around, FunctionNode, around
 from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.definitions import Definition, chosen_definitions, is_replaced
 from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.handed_out import hands_out
 from torchferry.programs.model import Step
@@ -47,6 +48,7 @@ class Surroundings:
         self._steps: dict[ast.AST, Step] = {}
         self._given: dict[tuple[ast.Call, FunctionNode], tuple[tuple[Parameter, Given], ...]] = {}
         self._handing: dict[ast.AST, bool] = {}
+        self._definitions: dict[FunctionNode, tuple[tuple[Definition, ...], bool]] = {}
         self._deferred: dict[ast.Call, ImportTime | None] = {}
         self._texts: dict[ast.expr, str] = {}
         self._twice: dict[ast.Try, bool] = {}
@@ -100,6 +102,13 @@ class Surroundings:
             )
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield from self.given(file.path, called, call, path, bound=isinstance(owner, ast.ClassDef))
+
+    def definitions(self, file: PythonFile, names: Names, unit: FunctionNode) -> tuple[tuple[Definition, ...], bool]:
+        """Return the definitions that must be chosen for a function to be meant, and whether one is replaced."""
+        if unit not in self._definitions:
+            chosen = tuple(chosen_definitions(file, names, unit))
+            self._definitions[unit] = (chosen, any(is_replaced(file, names, each) for each in chosen))
+        return self._definitions[unit]
 
     def hands_out(self, file: PythonFile, names: Names, node: ast.AST, unit: FunctionNode) -> bool:
         """Whether a function gives back what a place in it imports; see `handed_out.hands_out`."""

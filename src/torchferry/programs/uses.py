@@ -115,6 +115,8 @@ class Uses:
         self.paths = sorted(sources.project.paths | sources.notebooks)
         self.reached: frozenset[str] | None = None
         """The files that any program reaches, where they are known: what others use leads nowhere."""
+        self.object_calls: dict[ast.expr, list[Place] | None] = {}
+        """Where the objects are called that calls make, by these; None where nobody knows."""
         self._renamed: WeakKeyDictionary[PythonFile, tuple[dict[str, dict[str, None]], bool]] = WeakKeyDictionary()
         self._mentions: dict[tuple[str, int, int], list[Use]] = {}
         self._listed: dict[tuple[str, str], bool] = {}

@@ -27,7 +27,7 @@ from torchferry.programs.parameters import (
     function_of,
 )
 from torchferry.programs.path_values import PathValues
-from torchferry.programs.program_facts import OncePerProgram, ProgramFacts, agreed
+from torchferry.programs.program_facts import COMMAND_LIBRARIES, OncePerProgram, ProgramFacts, agreed
 from torchferry.programs.returned_values import UNTOLD, ReturnedValues
 from torchferry.programs.settings_parameters import SettingsParameters
 from torchferry.programs.stored import (
@@ -35,7 +35,7 @@ from torchferry.programs.stored import (
     is_guarded,
     is_kind_of_device,
     may_be_passed_over,
-    only_reads,
+    reads_only,
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
@@ -51,9 +51,6 @@ _DEPTH = 8
 
 _MOST_BRANCHES = 8
 """Places that set one variable; where there are more, nobody can tell what it holds."""
-
-_CLI = frozenset({"fire", "click", "typer", "tyro", "jsonargparse", "defopt", "simple_parsing"})
-"""Libraries that make options of the parameters of a function."""
 
 _MOST_WORDS = 4
 """Words of a command that are looked at for those without an option."""
@@ -219,7 +216,9 @@ class Values(ABC):
             return self._returned.second(where, bindings[0], depth) if bindings else UNTOLD
         if where.given:
             return self._of_branches(where, node, bindings, depth)
-        return self.facts.once(("branches", where.place), lambda: self._of_branches(where, node, bindings, depth))
+        return self.facts.once(
+            ("branches", where.place), lambda: self._of_branches(where, node, bindings, depth), depth
+        )
 
     def _of_branches(self, where: Expression, node: ast.Name, bindings: list[ast.AST], depth: int) -> Known:
         """Return the value of a variable that several branches set, where the program takes one of them."""
@@ -281,12 +280,7 @@ class Values(ABC):
 
     def _is_never_changed(self, where: Expression, name: str, is_global: bool) -> bool:
         """Whether a list is only read by its name, in all files of the program where it is the module's."""
-        for path in {where.file.path, *(self.facts.mentioning(name) if is_global else ())}:
-            loaded = self._sources.file(path)
-            for use in (*loaded[0].names.get(name, ()), *loaded[0].attributes.get(name, ())) if loaded else ():
-                if not only_reads(loaded[0], use):  # type: ignore[index]
-                    return False
-        return True
+        return reads_only(where.file, name) and (not is_global or self.facts.reads_only(name))
 
     def _imported(self, where: Expression, node: ast.Name, depth: int) -> Known:
         origin = where.names.origin(node) or ""
@@ -297,9 +291,7 @@ class Values(ABC):
     def _of_module(self, path: str, member: str, depth: int) -> Known:
         """Return the value of a name of another module."""
         loaded = self._sources.file(path)
-        if depth > _DEPTH:
-            self.facts.give_up()
-        if loaded is None or depth > _DEPTH:
+        if not self.facts.is_near(depth, _DEPTH) or loaded is None:
             return UNTOLD
         other, other_names = loaded
         bindings = other_names.module_bindings(member)
@@ -524,13 +516,14 @@ class Values(ABC):
             made = called_as(file, function) if is_made else ""
             if made and self._may_be_chosen(made, argument.arg):
                 return UNTOLD
-            using = {file.path, *self.facts.mentioning(function.name)}
-            if using.isdisjoint(self._sources.words.holding_any(_CLI)):
+            words = self._sources.words
+            by_library, by_fire = self.facts.makes_commands(function.name)
+            if not by_library and file.path not in words.holding_any(COMMAND_LIBRARIES):
                 return default
             said = self.facts.said(argument.arg) if declaration(argument.annotation) is None else None
-            is_of_fire = not using.isdisjoint(self._sources.words.holding("Fire"))
+            is_of_fire = by_fire or file.path in words.holding("Fire")
             if said is None and function.name != "__init__" and is_of_fire:
-                files = map(self._sources.file, self._sources.words.holding("Fire"))
+                files = map(self._sources.file, words.holding("Fire"))
                 said = words_behind(self._words(), {function.name, *commands_in(files)})
             is_fixed = default_node is None or default.value is UNSAID or default.option
             return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))

@@ -16,6 +16,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.absent import FETCH
 from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.report.decision_lines import lines_of_decisions
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
@@ -27,11 +28,14 @@ FEW = 2
 MOST_FIRST = 5
 """Decisions on the first screen."""
 
+_MOST_TEXT = 4
+"""Lines that the text of a decision takes there."""
+
 _AROUND_FIRST = 3
 """Lines that stand with them beside the commands: their title, and an empty one before each."""
 
 _MOST_BELOW = 3
-"""Decisions that are not named first where there is one program: they stand directly below."""
+"""Decisions that are not told first where there is one program: they stand directly below."""
 
 _LONGEST_NAME = 32
 """Columns of the name of a program where there is no room for it."""
@@ -55,13 +59,19 @@ class NextStep(NamedTuple):
     purpose: Message
 
 
-def program_counts(report: Report, layout: TextLayout) -> Iterator[str]:
-    """Yield how many programs have each verdict, the worst first, behind an empty line."""
+def program_counts(report: Report, layout: TextLayout, most: int = _MOST_CLASSES) -> Iterator[str]:
+    """Yield how many programs have each verdict, the worst first, behind an empty line.
+
+    Args:
+        report: The report.
+        layout: How they are written.
+        most: How many lines tell verdicts apart by their reservations; where there were more, it is one for a verdict.
+    """
     if len(report.programs) < FEW:  # it is shown below with its reasons
         return
     yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
-    for verdict, words, group in program_classes(report):
+    for verdict, words, group in program_classes(report, most):
         begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
         titles = [visible(judged.program.title) for judged in group]
         names = as_many(titles, layout.width - display_width(begin) - 2)
@@ -81,15 +91,15 @@ def unverified_row(report: Report) -> Message | None:
     return say("Unverified code that programs rest on: {names}", names=names_of(carriers)) if carriers else None
 
 
-def program_classes(report: Report) -> Iterator[ProgramClass]:
-    """Yield the programs by what their verdicts say, the worst first."""
+def program_classes(report: Report, most: int = _MOST_CLASSES) -> Iterator[ProgramClass]:
+    """Yield the programs by what their verdicts say, the worst first; `most` is as for `program_counts`."""
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
         may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
         reservations = (judged.unresolved, judged.carriers, judged.accepted)
         is_open, rests, is_accepted = (may_run and bool(each) for each in reservations)
         by_verdict[judged.verdict, is_open, rests, is_accepted].append(judged)
-    are_many = len(by_verdict) > _MOST_CLASSES
+    are_many = len(by_verdict) > most
     if are_many:  # which reservations a program has is told with -v then
         reserved = {verdict for verdict, *reservations in by_verdict if any(reservations)}
         merged: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
@@ -141,10 +151,49 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-def most_first(report: Report, room: int) -> int:
-    """Return how many decisions are named first, where so many lines of the first screen are left."""
-    steps = [*next_steps(report, report.decisions.to_decide[:1], ())]
-    return max(min(MOST_FIRST, room - _AROUND_FIRST - len(steps)), 1)
+class FirstDecisions(NamedTuple):
+    """What to decide first, the worst on top.
+
+    Attributes:
+        decisions: The decisions.
+        told: How many of them are told with their texts; the others are named.
+        text_lines: How many lines each of these texts takes.
+    """
+
+    decisions: tuple[ReportedDecision, ...]
+    told: int
+    text_lines: int
+
+    def lines(self, layout: TextLayout) -> Iterator[str]:
+        """Yield the decisions as text."""
+        brief, others = layout._replace(verbose=False), self.decisions[self.told :]
+        yield from lines_of_decisions(self.decisions[: self.told], brief, "manual", MOST_FIRST, self.text_lines)
+        if others:
+            ids = ", ".join(visible(each.id) for each in others)
+            yield layout.cut(f"  {say('then {names}', names=ids).render(layout.lang)}")
+
+
+def told_first(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
+    """Return what to decide first: as much of it with its texts as the first screen has room for, at least one.
+
+    Args:
+        report: The report.
+        room: How many lines of the first screen are left, for them and for the commands.
+        layout: How they are written.
+    """
+    room = room_for_first(report, room)
+    first = report.decisions.first(MOST_FIRST)
+    several = ((told, lines) for lines in range(_MOST_TEXT, 1, -1) for told in range(len(first), 1, -1))
+    for told, text_lines in (*several, *((1, lines) for lines in range(_MOST_TEXT, 1, -1))):
+        chosen = FirstDecisions(first, told, text_lines)
+        if sum(1 for _ in chosen.lines(layout)) <= room:
+            return chosen
+    return FirstDecisions(first, 1, 1)
+
+
+def room_for_first(report: Report, room: int) -> int:
+    """Return how many of the lines that are left of the first screen are for decisions; the others are for commands."""
+    return room - _AROUND_FIRST - sum(1 for _ in next_steps(report, report.decisions.to_decide[:1], ()))
 
 
 def names_first(report: Report) -> bool:
@@ -174,15 +223,13 @@ def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
     return decision.message.render(lang).removeprefix(beginning)
 
 
-def first_decisions(report: Report, first: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
+def first_decisions(report: Report, first: FirstDecisions, layout: TextLayout) -> Iterator[str]:
     """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
     if not names_first(report):
         return
     yield ""
-    yield layout.title(first_title(report, first))
-    width = min(max(display_width(each.id) for each in first), 24)
-    for each in first:
-        yield layout.cut(f"  {visible(each.id):{width}}  {visible(first_text(report, each, layout.lang))}")
+    yield layout.title(first_title(report, first.decisions))
+    yield from first.lines(layout)
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:
@@ -221,7 +268,7 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
 
 def without_command(report: Report) -> Message | None:
     """Return what comes next where no command does; None where there is nothing to say."""
-    if not report.files:
+    if not report.files or (report.without_code and not report.findings):
         return say("Next: name the folder of the project, or a file of it.")
     if report.verdict is ProjectVerdict.READY:
         return say("Next: nothing is to be done in the code.")

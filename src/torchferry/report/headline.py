@@ -139,7 +139,7 @@ def _incomplete(report: Report, why: Message, work: Message | None) -> Message:
             blockers=_blockers(report),
             why=why,
         )
-    if report.all_unexamined:
+    if report.all_unexamined or (report.without_code and work is None):
         return say("Not judged for {target}: {why}.", target=target, why=why)
     if work is None:
         return say("Not judged for {target}: {why}; the rest needs no change.", target=target, why=why)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, say, say_in
 from torchferry.report.choices import choices_of
+from torchferry.report.decision_lines import in_a_row, waiting_words
 from torchferry.report.decisions import ReportedDecision, decisions_title, effect_words, without_subject
 from torchferry.report.excerpts import ReadLines
 from torchferry.report.html_text import HtmlContext, HtmlPart, clipped, place_html, rule_link, text
 from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
 from torchferry.report.reasons import unread_reasons
-from torchferry.report.text_format import in_a_row, waiting_words
 
 MOST_CODE = 20
 """Places of one decision that are shown with their code."""

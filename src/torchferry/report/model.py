@@ -106,6 +106,7 @@ class Report(NamedTuple):
         packages: The packages of an environment that the project reaches, where one was named.
         unlooked: What of the project was not looked at.
         partial: Whether findings were left out that the verdicts of the programs rest on.
+        without_code: Whether a whole project was looked at, and none of its files holds code.
         native: The CUDA C++ of the project; None where there is none.
         style: How code is, or would be, written.
         torchferry: The version that made the report.
@@ -127,6 +128,7 @@ class Report(NamedTuple):
     packages: tuple[Inspected, ...] = ()
     unlooked: tuple[Unlooked, ...] = ()
     partial: bool = False
+    without_code: bool = False
     native: NativeSurvey | None = None
     style: str = "native"
     torchferry: str = __version__
@@ -204,6 +206,8 @@ class Report(NamedTuple):
             return say("no file here is of a kind that torchferry reads")
         if self.all_unexamined:
             return say("{files} could not be examined", files=_files(self.files))
+        if self.without_code:
+            return say("no file here holds code")
         if unread:
             return say("{files} could not be read", files=_files(len(unread)))
         if costly:

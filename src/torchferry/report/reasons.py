@@ -11,6 +11,11 @@ from torchferry.programs.model import Judged, Need, Obstacle
 from torchferry.report.decisions import Decisions, slug
 from torchferry.report.programs import WORST_FIRST, circumstance_of, names_of, settled_lines, source_of, steps_of
 
+_SUBJECTS = ("module", "text")
+"""Values of reasons that say what they speak of."""
+
+_MOST_SUBJECTS = 3
+
 
 class Reason(NamedTuple):
     """What stands behind a verdict.
@@ -75,16 +80,36 @@ def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) ->
 
 
 def unread_reasons(programs: Sequence[Judged]) -> Iterator[tuple[Message, tuple[str, ...]]]:
-    """Yield why something was not read that programs reach, and how many, each reason once with its places."""
+    """Yield why something was not read that programs reach, and how many, each reason once with its places.
+
+    Reasons that differ only in the module, or in the code, that they speak of are one.
+    """
     places: defaultdict[Message, dict[str, None]] = defaultdict(dict)
     reaching: defaultdict[Message, set[str]] = defaultdict(set)
+    subjects: defaultdict[Message, dict[str, None]] = defaultdict(dict)
     for judged in programs:
         for unread in judged.unread:
-            places[unread.reason][unread.place] = None
-            reaching[unread.reason].add(judged.program.title)
+            reason, subject = _without_subject(unread.reason)
+            subjects[reason] |= subject
+            places[reason][unread.place] = None
+            reaching[reason].add(judged.program.title)
     for reason, names in reaching.items():
+        whole = _with_subjects(reason, [*subjects[reason]])
         reached = say_plural("one program reaches it", "{count} programs reach it", count=len(names))
-        yield say("{reached}: {reason}", reached=reached, reason=reason), tuple(places[reason])
+        yield say("{reached}: {reason}", reached=reached, reason=whole), tuple(places[reason])
+
+
+def _without_subject(reason: Message) -> tuple[Message, dict[str, None]]:
+    """Return a reason without what it speaks of, and that."""
+    values = tuple((name, "" if name in _SUBJECTS else value) for name, value in reason.values)
+    return reason._replace(values=values), {str(value): None for name, value in reason.values if name in _SUBJECTS}
+
+
+def _with_subjects(reason: Message, subjects: Sequence[str]) -> Message:
+    shown = [*subjects[:_MOST_SUBJECTS], *(["..."] if len(subjects) > _MOST_SUBJECTS else [])]
+    between = "`, `" if "`{module}`" in reason.template else ", "
+    filled = ((name, between.join(shown) if name in _SUBJECTS else value) for name, value in reason.values)
+    return reason._replace(values=tuple(filled))
 
 
 def _how(judged: Judged, obstacle: Obstacle, *, whole: bool) -> Message:

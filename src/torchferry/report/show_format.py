@@ -10,11 +10,11 @@ from torchferry.core.messages import say
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Obstacle
 from torchferry.report.choices import choices_of
+from torchferry.report.decision_lines import in_a_row, waiting_words
 from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.excerpts import ReadLines
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
-from torchferry.report.text_format import in_a_row, waiting_words
 from torchferry.report.text_layout import TextLayout
 
 _MOST_WAYS = 10

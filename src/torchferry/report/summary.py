@@ -12,11 +12,12 @@ from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.migration.transaction import Write
+from torchferry.report.decision_lines import decision_lines, fix_lines
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
 from torchferry.report.headline import verdict_sentence, work_and_unresolved
 from torchferry.report.model import BEYOND_WORK, ProjectVerdict, Report
 from torchferry.report.programs import lines_of
-from torchferry.report.text_format import accepted_lines, decision_lines, fix_lines, unresolved_lines
+from torchferry.report.text_format import accepted_lines, unresolved_lines
 from torchferry.report.text_layout import TextLayout
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, cut, display_width, say, say_plural
+from torchferry.core.messages import cut, display_width, say, say_plural
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Verdict
-from torchferry.report.decisions import Decisions, ReportedDecision, decisions_title, effect_words
-from torchferry.report.first_screen import FEW, first_decisions, most_first, next_commands, program_counts
+from torchferry.report.decision_lines import decision_lines, fix_lines, lines_of_decisions
+from torchferry.report.decisions import Decisions
+from torchferry.report.first_screen import (
+    FEW,
+    first_decisions,
+    names_first,
+    next_commands,
+    program_counts,
+    room_for_first,
+    told_first,
+)
 from torchferry.report.full_format import (
     by_file,
     failure_lines,
@@ -20,26 +29,23 @@ from torchferry.report.full_format import (
 )
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, circumstance_of, steps_of, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, verdict_of
 from torchferry.report.reasons import Reason, program_groups, reasons_of, unread_reasons
-from torchferry.report.text_layout import LONGEST, TextLayout, as_many, some_of
+from torchferry.report.text_layout import LONGEST, TextLayout, some_of
 
 SCREEN = 24
 """Lines of a screen; at the end of a longer report its verdict stands once more."""
 
-_LONGEST_ID = 60
-
 _MOST_PLACES = 3
 _MOST_NAMES = 3
-_MOST_DECISIONS = 8
-_MOST_FIXES = 4
-"""Decisions, and fixes to read, that are told with their texts; of the others the ids are named."""
+_LEAST_ROOM = 4
+"""Lines of the first screen that the decisions have; where programs take more, these are told in fewer."""
 
-_MOST_IDS = 60
 _MOST_TEXT = 2
-"""Lines that the text of a decision takes; `torchferry show` has all of it."""
+"""Lines that why something was not read takes."""
 
 _MOST_UNREAD = 8
+_MOST_UNRESOLVED = 4
 _MOST_STEPS = 3
 _MOST_REASONS = 4
 """Reasons below programs that share them."""
@@ -76,14 +82,17 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
     lang, paint, verbose, *_ = layout
     decisions = report.decisions
     head, counts = [*head_lines(report, lang)], [*program_counts(report, layout)]
-    first = decisions.first(most_first(report, room - sum(map(layout.rows, head)) - len(counts)))
+    room -= sum(map(layout.rows, head))
+    if names_first(report) and room_for_first(report, room - len(counts)) < _LEAST_ROOM:
+        counts = [*program_counts(report, layout, most=0)]
+    first = told_first(report, room - len(counts), layout)
     yield from (*head, *counts)
     yield from first_decisions(report, first, layout)
-    yield from next_commands(report, first, paths, lang)
+    yield from next_commands(report, first.decisions, paths, lang)
     if verbose or len(report.programs) < FEW:
         yield from _programs(report, decisions, layout)
     yield from unresolved_lines(report, layout)
-    yield from decision_lines(decisions.to_decide, layout)
+    yield from decision_lines(decisions.to_decide, layout, first.decisions[: first.told] if names_first(report) else ())
     yield from fix_lines(decisions.to_read, layout)
     yield from accepted_lines(report, layout)
     yield from _left_alone(report, lang)
@@ -142,7 +151,7 @@ def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
         yield from layout.wrapped(visible(line), "  ", None if layout.verbose else _MOST_TEXT)
     if most is not None and len(unread) > most:
         yield f"  {say('... and {count} more', count=len(unread) - most).render(layout.lang)}"
-    yield from _told(unresolved, layout, "manual", _MOST_FIXES)
+    yield from lines_of_decisions(unresolved, layout, "manual", _MOST_UNRESOLVED)
 
 
 def _reason_line(reason: Reason, layout: TextLayout) -> str:
@@ -157,80 +166,9 @@ def _reason_line(reason: Reason, layout: TextLayout) -> str:
     return next((line for line in lines if display_width(line) <= LONGEST), cut(lines[-1], LONGEST))
 
 
-def decision_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
-    """Yield decisions with their text, their programs and their places, behind an empty line."""
-    if not decisions:
-        return
-    yield ""
-    yield layout.title(decisions_title(decisions))
-    yield from _told(decisions, layout, "manual", _MOST_DECISIONS)
-
-
-def _told(decisions: Sequence[ReportedDecision], layout: TextLayout, kind: str, most: int) -> Iterator[str]:
-    """Yield each decision with its text and its places; of those beyond the most that are told, the ids."""
-    shown = decisions if layout.verbose else decisions[:most]
-    for each in shown:
-        words = visible(in_a_row(waiting_words(each), layout.lang))
-        yield f"  {layout.paint(visible(each.id), kind)}  {cut(words, LONGEST - _LONGEST_ID)}"
-        yield from _text(each, layout)
-    others = [visible(each.id) for each in decisions[len(shown) :]]
-    if others:
-        more = say("... and {count} more: {ids}", count=len(others), ids=some_of(others, _MOST_IDS))
-        yield from layout.wrapped(more.render(layout.lang), "  ")
-
-
-def _text(decision: ReportedDecision, layout: TextLayout) -> Iterator[str]:
-    """Yield what a decision is about, its places, and the way of a program that waits."""
-    text, verbose = decision.message, layout.verbose
-    others = decision.subjects[1:]
-    if others:
-        names = some_of([f"`{name}`" for name in others], None if verbose else _MOST_NAMES)
-        text = say("{message} (and so for {names})", message=text, names=names)
-    yield from layout.wrapped(visible(text.render(layout.lang)), "      ", None if verbose else _MOST_TEXT)
-    places = [visible(str(place)) for place in decision.places]
-    if verbose:
-        yield from layout.wrapped(", ".join(places), "      ")
-        return
-    yield cut(f"      {as_many(places, min(layout.width, LONGEST) - 6, _MOST_PLACES) or places[0]}", LONGEST)
-    steps = steps_of(decision.ways[0][1]) if decision.ways else ()
-    if len(steps) > 1:
-        way = visible(_ends_of(steps))
-        fits = display_width(way) + 6 <= layout.width
-        yield f"      {way}" if fits else layout.cut(f"      {visible(steps[0])} -> ...")
-
-
 def _ends_of(steps: Sequence[str]) -> str:
     """Return a way, of a long one its two ends."""
     return " -> ".join([steps[0], "...", steps[-1]] if len(steps) > _MOST_STEPS else steps)
-
-
-def in_a_row(phrases: Iterable[Message], lang: str) -> str:
-    """Return phrases in one line."""
-    return ("；" if lang == "zh" else "; ").join(phrase.render(lang) for phrase in phrases)
-
-
-def waiting_words(decision: ReportedDecision) -> Iterator[Message]:
-    """Yield what happens at the places of a decision, and how many programs wait for it."""
-    yield effect_words(decision.effect)
-    if decision.stopped:
-        yield say_plural("blocks one program", "blocks {count} programs", count=len(decision.stopped))
-    if decision.undecided:
-        need = say_plural("one program may need it", "{count} programs may need it", count=len(decision.undecided))
-        first = next((obstacle for program, obstacle in decision.ways if program in decision.undecided), None)
-        yield (
-            need if first is None else say("{need}, {circumstance}", need=need, circumstance=circumstance_of(first, 1))
-        )
-    if decision.waiting:
-        yield say_plural("one program reaches it", "{count} programs reach it", count=len(decision.waiting))
-
-
-def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
-    """Yield the fixes that a person reads first, behind an empty line."""
-    if not decisions:
-        return
-    yield ""
-    yield layout.title(say("Fixes to read, which `migrate --unsafe-fixes` makes:"))
-    yield from _told(decisions, layout, "unsafe", _MOST_FIXES)
 
 
 def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
