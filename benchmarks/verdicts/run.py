@@ -34,7 +34,8 @@ SECOND = "second set: labelled and measured before any rule had seen them; rules
 THIRD = "third set: labelled and measured before any rule had seen them; rules were made with them since"
 FOURTH = "fourth set: labelled and measured before any rule had seen them; rules were made with them since"
 FIFTH = "fifth set: labelled and measured before any rule had seen them; rules were made with them since"
-SIXTH = "sixth set: labelled and measured before any rule had seen them"
+SIXTH = "sixth set: labelled and measured before any rule had seen them; rules were made with them since"
+SEVENTH = "seventh set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for series, title in enumerate((FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH), start=1):
+    for series, title in enumerate((FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH), start=1):
         print(title)
         compare_all(chosen, [repository for repository in repositories() if repository.series == series])
         print()

@@ -101,6 +101,10 @@ BLOCKED: list[tuple[str, Files]] = [
     ("__getattr__ of the package", PACKAGE | {"train.py": USES, "pkg/__init__.py": "def __getattr__(name):\n"
                                               "    import importlib\n"
                                               "    return getattr(importlib.import_module('pkg._C'), name)\n"}),
+    ("a file as a module", PACKAGE | {"train.py": USES, "pkg/__init__.py": "import importlib.util as util\nimport os\n"
+                                      "place = os.path.join(os.path.dirname(__file__), '_C.so')\n"
+                                      "spec = util.spec_from_file_location('ops', place)\n"
+                                      "run = util.module_from_spec(spec).run\n"}),
     ("the package", PACKAGE | {"train.py": USES, "pkg/__init__.py": "from . import _C\ndef run(x):\n"
                                "    return _C.run(x)\n"}),
 ]  # fmt: skip

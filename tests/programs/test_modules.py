@@ -183,3 +183,23 @@ def test_one_of_several_is_a_choice(tmp_path: Path) -> None:
         ("models/a.py", 3, True),
         ("models/b.py", 3, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "reached"),
+    [
+        ({"old/v1.0/train.py": "from .net import Net\n", "old/v1.0/net.py": NET}, "old/v1.0/net.py"),
+        ({"lab-0.1/a/train.py": "from ..b import net\n", "lab-0.1/b/__init__.py": "", "lab-0.1/b/net.py": NET},
+         "lab-0.1/b/__init__.py lab-0.1/b/net.py"),
+        ({"v1.0/train.py": "from .stars import *\n", "v1.0/stars.py": "from .net import *\n", "v1.0/net.py": NET},
+         "v1.0/stars.py v1.0/net.py"),
+        # in a package, a name of Python's own library is not the package around the file
+        ({"lab/logging/train.py": "from logging import Logger\n", "lab/__init__.py": "", "lab/logging/__init__.py": ""},
+         ""),
+        ({"lab/logging/train.py": "from .. import logging\n", "lab/__init__.py": "", "lab/logging/__init__.py": ""},
+         "lab/__init__.py lab/logging/__init__.py"),
+    ],
+)  # fmt: skip
+def test_imports_in_folders(files: Files, reached: str, tmp_path: Path) -> None:
+    start = next(iter(files))
+    assert closure(tmp_path, files, start)[0] == {start, *reached.split()}

@@ -181,3 +181,55 @@ def test_what_a_program_asks_to_be_told_is_told(line: str, tmp_path: Path) -> No
         f"    {line}\n    AutoModel.from_pretrained(base_model, load_in_8bit=True)\nfire.Fire(main)\n"
     )
     assert blocked_by(verdict(tmp_path, text)) == ["bitsandbytes"]
+
+
+LORA = {
+    "lab/__init__.py": "",
+    "lab/asks.py": (
+        "from importlib.util import find_spec\ndef has_it():\n    return find_spec('bitsandbytes') is not None\n"
+    ),
+    "lab/lora.py": (
+        "from .asks import has_it\nif has_it():\n    import bitsandbytes as bnb\n"
+        "    class Layer(bnb.nn.Linear8bitLt):\n        def __init__(self):\n"
+        "            bnb.nn.Linear8bitLt.__init__(self)\ndef plain():\n    pass\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(("used", "blockers"), [("plain", []), ("Layer", ["bitsandbytes"])])
+def test_a_base_class_works_where_its_objects_are_made(used: str, blockers: list[str], tmp_path: Path) -> None:
+    text = program(f"{used}()", f"from lab.lora import {used}")
+    assert blocked_by(verdict(tmp_path, text, others=LORA)) == blockers
+
+
+COMPILED = f"{ARGUMENTS}parser.add_argument('--fast', action='store_true')\nargs = parser.parse_args()\n"
+
+
+@pytest.mark.parametrize(
+    ("disable", "asks"),
+    [
+        ("not args.fast", False),
+        ("args.fast", True),
+        ("args.fast or torch.rand(1) > 0", True),
+        ("None", True),
+        ("True", False),
+    ],
+)
+def test_whether_a_model_is_compiled(disable: str, *, asks: bool, tmp_path: Path) -> None:
+    text = program(f"torch.compile(torch.nn.Linear(1, 1), disable={disable})(1)", *COMPILED.splitlines())
+    assert (verdict(tmp_path, text).verdict is Verdict.DECISIONS) == asks
+
+
+COMMANDS = "import fire\nimport torch\ndef train():\n    import cupy\ndef test():\n    pass\nfire.Fire()\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("", Verdict.MAY_NEED),
+        ("python train.py test", Verdict.WITHOUT),
+        ("python train.py train", Verdict.BLOCKED),
+    ],
+)
+def test_commands_of_fire(command: str, expected: Verdict, tmp_path: Path) -> None:
+    assert verdict(tmp_path, COMMANDS, others={"run.sh": f"{command}\n"}).verdict is expected

@@ -8,6 +8,7 @@ import pytest
 
 from tests.programs.small import Files, judged
 from tests.programs.test_conditions import need
+from torchferry.programs.model import Verdict
 
 HYDRA = (
     "import hydra\nimport torch\n@hydra.main(config_path='.', config_name='config', version_base=None)\n"
@@ -268,3 +269,29 @@ def test_each_program_has_the_values_of_its_own_settings(tmp_path: Path) -> None
         "fast.py": "ALWAYS",
         "other.py": "OPTION",
     }
+
+
+COMPOSE = (
+    "import sys\nimport torch\nfrom hydra import compose, initialize_config_module\n"
+    "from hydra.utils import instantiate\ndef main(fast=False):\n    overrides = {}\n"
+    "    initialize_config_module('lab')\n"
+    "    instantiate(compose(config_name=sys.argv[2], overrides=overrides).model)\nmain()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "needs_it"),
+    [
+        ("[]", False),
+        ("['++model.width=4']", False),
+        ("['++model.attn=fast']", True),
+        ("['model.attn=' + sys.argv[3]]", True),
+        ("['++model.attn=fast'] if fast else []", False),
+    ],
+)
+def test_what_overrides_settings_where_hydra_composes_them(overrides: str, *, needs_it: bool, tmp_path: Path) -> None:
+    settings = "model:\n  _target_: lab.nets.Net\n  attn: plain\n"
+    files: Files = {"train.py": COMPOSE.format(overrides), "lab/__init__.py": "", "lab/nets.py": NET}
+    files |= {"lab/kinds/a.yaml": settings, "run.sh": "python train.py --cfg kinds/a.yaml\n"}
+    said = judged(tmp_path, files)["train.py"].verdict
+    assert said in (Verdict.MAY_NEED, Verdict.BLOCKED) if needs_it else said is Verdict.WITHOUT

@@ -111,3 +111,33 @@ def test_a_program_that_installs_the_project_does_not_need_what_that_lists(
              script: "import torch\nfrom setuptools import setup\nsetup(install_requires=['torch'])\n"
              "torch.compile(torch.nn.Linear(2, 2), mode='reduce-overhead')\n"}  # fmt: skip
     assert judged(tmp_path, files)["all.py"].verdict is verdict
+
+
+NOTEBOOK = json.dumps({
+    "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1,
+               "source": ["import torch\n", "print(torch.ones(2).cuda())\n"]}],
+    "metadata": {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}},
+    "nbformat": 4, "nbformat_minor": 5,
+})  # fmt: skip
+CUDA = "import torch\nif __name__ == '__main__':\n    print(torch.ones(2).cuda())\n"
+OLD = "def f(async=1):\n    pass\nif __name__ == '__main__':\n    f()\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "verdicts"),
+    [
+        # a project that lies among documents has its programs there
+        ({"docs/a/net.ipynb": NOTEBOOK, "docs/a/train.py": CUDA}, {"docs/a/net.ipynb", "docs/a/train.py"}),
+        ({"docs/a/net.ipynb": NOTEBOOK, "train.py": CUDA}, {"train.py"}),
+        ({"docs/a/net.ipynb": NOTEBOOK, "lab/__init__.py": "import torch\n"}, {"lab"}),
+        # what nobody can parse is a program all the same
+        ({"old.py": OLD, "train.py": CUDA}, {"old.py", "train.py"}),
+        ({"old.py": OLD.partition("if")[0], "train.py": CUDA}, {"train.py"}),
+        ({"tests/old.py": OLD, "train.py": CUDA}, {"train.py"}),
+    ],
+)
+def test_programs_among_documents_and_unread_ones(files: Files, verdicts: set[str], tmp_path: Path) -> None:
+    found = judged(tmp_path, files)
+    assert set(found) == verdicts
+    assert all(each.verdict is (Verdict.NOT_JUDGED if path == "old.py" else found[path].verdict)
+               for path, each in found.items())  # fmt: skip

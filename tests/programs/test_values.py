@@ -482,12 +482,12 @@ COMMANDS: list[tuple[str, Files, str]] = [
                                 "    device = 'cpu'\nif device == 'cuda':\n    import cupy\n"), "ALWAYS"),
     ("a method by fire", {"train.py": FIRE, "run.sh": "python train.py train\n"}, "OPTION export"),
     ("the method that is started", {"train.py": FIRE, "run.sh": "python train.py export\n"}, "ALWAYS"),
-    ("an object for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Trainer())")), "OPTION export"),
-    ("a table of classes for fire", one(FIRE.replace("Fire(Trainer)", "Fire({'a': Trainer})")), "OPTION export"),
+    ("an object for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Trainer())")), "CHOSEN"),
+    ("a table of classes for fire", one(FIRE.replace("Fire(Trainer)", "Fire({'a': Trainer})")), "CHOSEN"),
     ("another class for fire", one(FIRE.replace("Fire(Trainer)", "Fire(Other)") + "class Other:\n    pass\n"), "NEVER"),
     ("a method for itself", one(FIRE.replace("export", "_export")), "NEVER"),
     ("what fire makes an object with", {"train.py": FIRE_OPTION, "run.sh": "python train.py train --fast\n"}, "ALWAYS"),
-    ("what fire may make an object with", one(FIRE_OPTION), "OPTION --fast train"),
+    ("what fire may make an object with", one(FIRE_OPTION), "OPTION --fast"),
     ("defaults out of a table", one(PARSER + FLAG + "parser.set_defaults(**{'fast': True})\n"
                                     "args = parser.parse_args()\n" + USE.format("args")), "ALWAYS"),
     ("defaults out of settings", {"train.py": PARSER + FLAG + "import yaml\nparser.set_defaults(**yaml.safe_load("

@@ -18,7 +18,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.programs.modules import External, Modules
 from torchferry.rules.mentions import STEMS
-from torchferry.source.exports import absolute_module
+from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.tree import Listing
 
 _LONGEST_PATH = 4096
@@ -153,7 +153,7 @@ class Absent:
         if submodule is not None:
             return say(
                 "the submodule {path}, which is not checked out, has `{module}`; `git submodule update --init`",
-                module=module.lstrip("."),
+                module=_shown(module),
                 path=submodule.path,
             )
         archive = self._archive(module, external.importer)
@@ -165,13 +165,13 @@ class Absent:
             path = self._source_of_build(module, external.importer) or path
         if path is not None:
             return self._why_not_read(path)
-        inner = module.lstrip(".").replace(".", "/")
+        inner = path_of_dotted(module)
         if any(_below(base, inner) in self._folders for base in self._bases_of(module, external.importer)):
             return None  # a package without an `__init__.py`
         is_own = module.startswith(".") or self._starts_in_own(module, external.importer)
         if not is_own or may_be_name or name in self.compiled or _ONLY_A_VERSION.match(name):
             return None
-        return say("the tree has no file for `{module}`; a build may write it", module=module.lstrip("."))
+        return say("the tree has no file for `{module}`; a build may write it", module=_shown(module))
 
     def _source_of_build(self, module: str, importer: str) -> str | None:
         """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
@@ -273,7 +273,7 @@ class Absent:
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:
             return None
-        parts = module.lstrip(".").split(".")
+        parts = path_of_dotted(module).split("/")
         if not module.startswith(".") and _plain(parts[0]) in self._by_name:
             return self._by_name[_plain(parts[0])]
         for base in self._bases_of(module, importer):
@@ -319,7 +319,7 @@ class Absent:
 
     def _places(self, module: str, importer: str) -> Iterator[str]:
         """Yield files and folders of the tree that a module may be and that were not read."""
-        parts = module.lstrip(".").split(".")
+        parts = path_of_dotted(module).split("/")
         for base in self._bases_of(module, importer):
             if parts[0] not in self._stems_of(base):
                 continue
@@ -377,6 +377,11 @@ class Absent:
 def _below(folder: str, inner: str) -> str:
     """Return a path in a folder; the root has no name, and neither has the folder itself."""
     return f"{folder}/{inner}" if folder and inner else folder or inner
+
+
+def _shown(module: str) -> str:
+    """Return a module as a message names it."""
+    return path_of_dotted(module).replace("/", ".")
 
 
 def _is_quoted(path: str, text: str) -> bool:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, is_under_main
+from torchferry.programs.escaping import Escape, escapes_in
+from torchferry.programs.namespaces import namespace_lookups
 from torchferry.programs.parameters import handed_on
 from torchferry.programs.per_file import per_file
 from torchferry.programs.sources import Sources
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
+
+_ASKS = lazy_regex(r"\bgetattr\(\s{0,20}(?:\w+\.)*(\w+)\s{0,20},")
 
 FunctionPlace = tuple[str, str, int]
 """A function: its file, the name by which it is called, and its line."""
@@ -40,6 +46,8 @@ class CallPlaces:
         self._sources = sources
         self._places: dict[tuple[str, FunctionPlace], tuple[CallPlace, ...]] = {}
         self._paths: dict[FunctionPlace, frozenset[str]] = {}
+        self._asked: dict[str, tuple[str, ...]] = {}
+        self._escapes: dict[tuple[str, FunctionPlace], tuple[Escape, ...]] = {}
 
     def paths(self, of: FunctionPlace) -> frozenset[str]:
         """Return the files that may call a function."""
@@ -54,6 +62,24 @@ class CallPlaces:
         if (path, of) not in self._places:
             self._places[path, of] = tuple(self._found(path, of))
         return self._places[path, of]
+
+    def escapes(self, path: str, of: FunctionPlace) -> tuple[Escape, ...]:
+        """Return where a file speaks of a function and does not call it."""
+        if (path, of) not in self._escapes:
+            defined_in, called, line = of
+            defining, loaded = self._sources.file(defined_in), self._sources.file(path)
+            function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
+            found = escapes_in(*loaded, called, function) if loaded is not None and function is not None else ()
+            self._escapes[path, of] = tuple(found)
+        return self._escapes[path, of]
+
+    def modules_asked(self, path: str) -> tuple[str, ...]:
+        """Return the modules in which a file looks names up by texts, as it has them; empty for itself."""
+        if path not in self._asked:
+            loaded = self._sources.file(path) if _may_look_up(self._sources.text(path)) else None
+            found = namespace_lookups(*loaded) if loaded is not None else ()
+            self._asked[path] = tuple(dict.fromkeys(each.module for each in found))
+        return self._asked[path]
 
     def _found(self, path: str, of: FunctionPlace) -> Iterator[CallPlace]:
         defined_in, called, line = of
@@ -78,6 +104,14 @@ class CallPlaces:
             return True
         text = self._sources.text(path)
         return f"def {called}(" not in text and f"class {called}" not in text
+
+
+def _may_look_up(text: str) -> bool:
+    """Whether a file may look a name up in a module by a text: in itself, or in one that it imports."""
+    if "globals()" in text or "__dict__[" in text or "sys.modules[" in text:
+        return True
+    asked = {found[1] for found in _ASKS.finditer(text)} if "getattr(" in text else ()
+    return any(re.search(rf"^[ \t]*(?:from|import)\b[^\n]*\b{name}\b", text, re.MULTILINE) for name in asked)
 
 
 @per_file

@@ -9,6 +9,7 @@ from itertools import islice, product
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
+from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names, assigned_value
@@ -242,7 +243,7 @@ class ComputedNames:
         if node.id in ("__name__", "__package__"):
             own = file.path.removesuffix(".py").removesuffix("/__init__")
             in_package = node.id == "__package__" and not file.path.endswith("/__init__.py")
-            yield ROOT + (own.rpartition("/")[0] if in_package else own).replace("/", ".")
+            yield ROOT + dotted(own.rpartition("/")[0] if in_package else own)
             return
         bindings = names.reaching_bindings(node)
         if not bindings:

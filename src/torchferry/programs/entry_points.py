@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchferry.core.finding import Location
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.declared_points import INSTALLERS
 from torchferry.programs.launch_commands import Started, StartingCommands
@@ -26,6 +28,9 @@ from torchferry.source.shell import Command, Word
 
 _MOST_STARTS = 8
 """Commands of one program that are kept."""
+
+_HELP = frozenset({"-h", "--help", "--helpfull"})
+_MAIN = lazy_regex(r"^if[ \t]+__name__[ \t]*==[ \t]*[\"']__main__[\"']", re.MULTILINE)
 
 _MOST_STARTED = 20
 """Programs that one file starts, of which each is judged."""
@@ -69,7 +74,7 @@ class _Finder:
         programs: dict[tuple[str, str], Program] = {}
         for item in self.examined:
             own = starts.get(item.path, [])
-            role = self._role(item.path, own, named, asked) if item.outline is not None else None
+            role = self._role(item.path, own, named, asked) if item.outline is not None else self._unread_role(item)
             if role is Role.MODULE:
                 programs[item.path, ""] = Program(item.path, Form.LIBRARY, item.path, role=role)
             elif role is not None:
@@ -82,6 +87,8 @@ class _Finder:
             programs[program.path, program.function] = program
         if not programs:
             programs = {(program.path, ""): program for program in self._libraries()}
+            if not any(path.endswith("/__init__.py") for path, _ in programs):
+                programs |= {(program.path, ""): program for program in self._in_documents(starts)}
         return sorted(
             programs.values(), key=lambda program: (not program.own_starts, program.path.count("/"), program.path)
         )
@@ -105,6 +112,19 @@ class _Finder:
         if path in named:
             return Role.SCRIPT
         return Role.MODULE if path in asked else None
+
+    def _unread_role(self, item: FileResult) -> Role | None:
+        """Return the role of a file that cannot be parsed: a program, where its text says that it is one."""
+        is_aside = item.kind is not Kind.PYTHON or ASIDE.search(item.path) or is_set_aside(item.path)
+        return None if is_aside or _MAIN.search(self.sources.text(item.path)) is None else Role.SCRIPT
+
+    def _in_documents(self, starts: Mapping[str, list[Started]]) -> Iterator[Program]:
+        """Yield the notebooks and scripts among the documents of a project that is nothing but documents."""
+        for item in self.examined:
+            if self.roles.of(item.path) is Role.BUILD and self.roles.is_started(item.path):
+                form = Form.NOTEBOOK if item.kind is Kind.NOTEBOOK else Form.SCRIPT
+                role = Role.NOTEBOOK if item.kind is Kind.NOTEBOOK else Role.SCRIPT
+                yield Program(item.path, form, starts=_first(starts.get(item.path, [])), role=role)
 
     # --- what an installation makes ---
 
@@ -144,8 +164,17 @@ class _Finder:
 
 
 def _first(found: list[Started]) -> tuple[Start, ...]:
-    """Return the commands that start a program, each once: those of documents first, those of services last."""
-    ordered = sorted(found, key=lambda each: (each.start.is_of_service, not each.document, each.start.place.count("/")))
+    """Return the commands that start a program, each once: those of documents first, those of services last.
+
+    What only asks for help comes behind those that do the program's work.
+    """
+
+    def order(each: Started) -> tuple[bool, bool, bool, int]:
+        start = each.start
+        is_help = not _HELP.isdisjoint(start.arguments)
+        return start.is_of_service, is_help, not each.document, start.place.count("/")
+
+    ordered = sorted(found, key=order)
     unique: dict[str, Start] = {}
     for started in ordered:
         unique.setdefault(started.start.command, started.start)

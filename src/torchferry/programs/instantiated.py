@@ -199,7 +199,10 @@ class SettingsFiles:
             found = posixpath.normpath(f"{folder}/{word}" if folder else word.lstrip("/"))
             if found in self.paths:
                 return found
-        return None
+        # in the folder of a package that hydra looks in, or where the command is run in another folder
+        inner = posixpath.normpath(word)
+        ending = [each for each in self.paths if each.endswith(f"/{inner}")] if "/" in inner else []
+        return ending[0] if len(ending) == 1 else None
 
     def composed(self, path: str, text: str, arguments: Iterable[str]) -> tuple[ComposedFile, ...]:
         """Return the settings files that hydra puts together for a program, the primary one first.

@@ -354,6 +354,8 @@ class _Judge:
         # what may be imported there is no decision of a person: it is told beside whichever verdict there is
         open_imports = tuple(location_of(item.place) for item in unfollowed)
         with_settings = self._settings_of(program)
+        if not with_settings:
+            with_settings = self.modules.settings_that_may_be_read(closure)
         in_lines = self.modules.settings.in_lines(self.sources.text(program.path), program.arguments)
         for finding in (finding for path in (*with_settings, *in_lines) for finding in self._findings(path)):
             if _asks_a_person(finding):

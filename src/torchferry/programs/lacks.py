@@ -43,7 +43,9 @@ _BUILDERS = ("CUDAExtension", "CppExtension", "cpp_extension", "create_extension
 _SOURCES = (".cu'", '.cu"')
 _CUDA_BUILD = ("CUDAExtension", *_SOURCES, "nvcc", "create_extension")
 _LOADS = re.compile(r"\bcpp_extension\.load\(|\bcpp_extension import (?:\w+, )*load\b")
-_LOADERS = (*LOADERS, "RawModule", "import_module", "__import__")
+_BY_PATH = ("spec_from_file_location", "ExtensionFileLoader", "load_dynamic")
+_BY_NAME = ("import_module", "__import__", *_BY_PATH)
+_LOADERS = (*LOADERS, "RawModule", *_BY_NAME)
 """What loads a compiled library by its path, or a module by its name."""
 
 _STARTERS = frozenset({"run", "call", "check_call", "check_output", "Popen", "system", "popen", "getoutput"})
@@ -351,10 +353,11 @@ class Lacks:
             return
         file, names = loaded
         for load in library_loads(file, names, _LOADERS) if loads else ():
-            is_import = last_name(load.call.func) in ("import_module", "__import__")
+            is_import = last_name(load.call.func) in _BY_NAME
             if is_import and any(self.modules.find(absolute_module(each, path), path) for each in load.texts):
                 continue  # a module of Python, whatever else is called so
-            stems = {library_name(each) for each in ((load.name,) if load.name else load.texts)}
+            is_alone = bool(load.name) and last_name(load.call.func) not in _BY_PATH
+            stems = {library_name(each) for each in ((load.name,) if is_alone else load.texts)}
             modules = stems.union(text.rpartition(".")[2] for text in load.texts)
             compiled = next((name for name in sorted(modules) if name in self.compiled), None)
             if compiled is not None:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import Computed, Parsed
+from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.import_calls import all_import_calls, argument
 from torchferry.source.lazy_packages import LazyExports, exports_for_types, lazy_exports
@@ -94,7 +95,7 @@ class LazyImports:
         exports = self.exports(path)
         if exports is None or depth > _DEEPEST:
             return
-        package = "." + path.removesuffix("/__init__.py").replace("/", ".") if "/" in path else "."
+        package = "." + dotted(path.removesuffix("/__init__.py")) if "/" in path else "."
         for name in exports.modules if "*" in names else names:
             module = exports.modules.get(name) or self._by_star(exports, package, path, name)
             if module is None:

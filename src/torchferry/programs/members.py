@@ -44,6 +44,7 @@ from torchferry.programs.stored import (
     one_parameter,
     stores_in,
 )
+from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -595,4 +596,4 @@ def _is_record(of: TableObject) -> bool:
 
 
 def _dotted_path(path: str) -> str:
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return dotted(path.removesuffix(".py").removesuffix("/__init__"))

@@ -31,7 +31,7 @@ from torchferry.programs.instantiated import (
 )
 from torchferry.programs.lazy_imports import LazyImports
 from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, PluginPoints, plugin_calls, plugin_points
-from torchferry.source.exports import absolute_module
+from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
 from torchferry.source.outline import Import, Outline
@@ -449,6 +449,12 @@ class Modules:
             return self._all_named
         return tuple(dict.fromkeys(self._named(self.settings.names(settings))))
 
+    def settings_that_may_be_read(self, closure: Iterable[str]) -> tuple[str, ...]:
+        """Return the settings files that name a class of a program which makes objects of what settings name."""
+        reached = set(closure)
+        paths = () if reached.isdisjoint(self._loaders) else sorted(self.settings.paths)
+        return tuple(path for path in paths if not reached.isdisjoint(self.files_named([path])))
+
     def _named(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
             if name.partition(".")[0] in sys.stdlib_module_names:
@@ -545,7 +551,7 @@ class Modules:
         own = self.find(package, importer)
         if own is not None:
             return own.removesuffix("/__init__.py") if own.endswith("/__init__.py") else None
-        name = package.strip(".").replace(".", "/")
+        name = path_of_dotted(package)
         around = [] if package.startswith(".") else importer.split("/")[:-1]
         candidates = ["/".join([*around[:end], name]) for end in range(len(around), -1, -1)]
         return next((folder for folder in (*candidates, f"src/{name}") if any(self._below(folder))), None)

@@ -6,12 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from torchferry.core.finding import Location
+from torchferry.programs.around import FunctionNode
 from torchferry.programs.conditions import supposed
 from torchferry.programs.demands import Demand, Demands
 from torchferry.programs.lacks import Lack, Lacks, raised_by
 from torchferry.programs.model import Need, Obstacle, Step, Way
 from torchferry.programs.reach import Reach
 from torchferry.programs.sources import Sources
+from torchferry.programs.use_syntax import derived_class
+from torchferry.rules.library.package_part import PackagePart
 
 LONGEST_NAME = 60
 """Characters of the code that stands for a condition or a decision."""
@@ -46,6 +49,8 @@ class Obstacles:
     def of(self, reach: Reach, lack: Lack, worst: Need = Need.GUARDED) -> Obstacle | None:
         """Return what the target lacks with the way to it, or None where the program does not come there."""
         node = self.node(lack.place)
+        if node is not None and lack.code == PackagePart.CODE:
+            node = self._made(lack.place.path, node)
         if node is not None:
             error = raised_by(lack, node)
             loaded = self._sources.file(lack.place.path) if lack.when else None
@@ -61,6 +66,13 @@ class Obstacles:
             condition = f"{' '.join(lack.unsure.split())[:LONGEST_NAME]} ({lack.place.path}:{lack.place.line})"
             way = way._replace(need=max(way.need, Need.CHOSEN), conditions=(*way.conditions, condition))
         return Obstacle(lack.what, lack.code, lack.place, lack.message, way, lack.source)
+
+    def _made(self, path: str, node: ast.AST) -> ast.AST:
+        """Return where objects of a class are made whose base a part of a package is: there the part does its work."""
+        loaded = self._sources.file(path)
+        derived = derived_class(loaded[0], node) if loaded is not None else None
+        methods = (part for part in derived.body if isinstance(part, FunctionNode)) if derived is not None else ()
+        return next((part.body[0] for part in methods if part.name == "__init__"), node)
 
     def _demanded(self, reach: Reach, demand: Demand) -> Obstacle | None:
         """Return what a program ends for lack of, where it comes there."""

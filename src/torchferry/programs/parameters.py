@@ -120,8 +120,10 @@ def called_as(file: PythonFile, function: FunctionNode) -> str:
 
 
 _MAPPING = frozenset({"map", "imap", "imap_unordered", "map_async"})
+_UNPACKING = frozenset({"starmap", "starmap_async"})
 _APPLYING = frozenset({"apply", "apply_async", "Process", "Thread", "Timer", "spawn", "start_processes", "launch"})
-_PASSING = frozenset({"partial", "partialmethod", "submit", "to_thread", "run_in_executor", "call_soon"})
+PARTIAL = frozenset({"partial", "partialmethod"})
+_PASSING = PARTIAL | frozenset({"submit", "to_thread", "run_in_executor", "call_soon"})
 _ARGUMENTS = frozenset({"args", "kwargs", "kwds", "fn_kwargs"})
 
 
@@ -143,6 +145,8 @@ def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: Fun
     keywords = {keyword.arg: keyword.value for keyword in call.keywords}
     if isinstance(parent, ast.keyword) and parent.arg not in ("target", "func", "fn", "function"):
         return None
+    if kind == "apply" and len(call.args) == 1 and not _ARGUMENTS.intersection(map(str, keywords)):
+        return None  # that of a table of data gives each of them something
     behind = call.args[call.args.index(function) + 1 :] if function in call.args else []
     unknown = ast.copy_location(ast.Await(function), function)
     given: list[ast.expr] = []
@@ -151,6 +155,8 @@ def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: Fun
         given = behind
     elif kind in _MAPPING:
         given = [unknown]
+    elif kind in _UNPACKING:
+        given = [ast.copy_location(ast.Starred(unknown, ast.Load()), function)]
     elif kind in _APPLYING:
         values = keywords.get("args", next((part for part in behind if isinstance(part, (ast.Tuple, ast.List))), None))
         given = [unknown] if kind in ("spawn", "start_processes") else []
@@ -164,7 +170,7 @@ def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: Fun
         named = [keyword for name in _ARGUMENTS - {"args"} for keyword in _items(keywords.get(name))]
     made = ast.copy_location(ast.Call(function, given, named), call)
     names = {keyword.arg for keyword in named}
-    made.args += [unknown for argument in _mandatory(file, defined)[len(given) :] if argument not in names]
+    made.args += [unknown for argument in mandatory(file, defined)[len(given) :] if argument not in names]
     return made
 
 
@@ -174,10 +180,10 @@ def _items(table: ast.expr | None) -> list[ast.keyword]:
         return [ast.keyword(text, value) for key, value in pairs for text in [string_value(key)] if text is not None]
     if isinstance(table, ast.Call) and last_name(table.func) == "dict":
         return table.keywords
-    return []
+    return [] if table is None else [ast.keyword(None, table)]
 
 
-def _mandatory(file: PythonFile, function: FunctionNode) -> list[str]:
+def mandatory(file: PythonFile, function: FunctionNode) -> list[str]:
     """Return the parameters that every call must give something."""
     arguments = function.args
     positions = [*arguments.posonlyargs, *arguments.args]

@@ -19,7 +19,7 @@ from torchferry.programs.given_words import CHANGES_WORDS, GivenWords, added_wor
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import IMPORTS_BY_NAME, WORDS
 from torchferry.programs.model import Program
-from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as
+from torchferry.programs.parameters import MOST_CALLS, Expression, Given, Parameter, called_as, mandatory
 from torchferry.programs.sharing import Dependencies, Question, SearchResult, SharedResults
 from torchferry.programs.sources import Sources
 from torchferry.programs.stored import computed_members, merges_settings, reads_only, speaks_of_class
@@ -28,6 +28,7 @@ from torchferry.programs.switches import (
     Switch,
     Switchboard,
 )
+from torchferry.programs.unnamed_givers import may_be_given
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
@@ -127,6 +128,7 @@ class ProgramFacts:
         words = sources.words
         self._kinds: dict[str, Callable[[Any], object]] = {
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
+            "given unnamed": lambda key: may_be_given(sources, results.calls, self._ordered, *key),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
@@ -536,6 +538,18 @@ class ProgramFacts:
                 for callee, call, _ in calls_in(loaded[0], (of[1], function)):
                     if (path, callee.lineno, callee.col_offset) in counted:
                         yield *loaded, call
+
+    def may_be_given_unnamed(self, file: PythonFile, function: FunctionNode, name: str, index: int) -> bool:
+        """Whether a call that does not name a function may give a parameter something.
+
+        Args:
+            file: The file of the function.
+            function: The function.
+            name: The parameter.
+            index: Its position; -1 for none.
+        """
+        of = file.path, called_as(file, function), function.lineno
+        return bool(self.ask("given unnamed", (of, name, index, bool(mandatory(file, function)))))
 
     def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
         """Yield where a function is called in the files of the program."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.around import FunctionNode
+from torchferry.programs.answers import Answer, Truth
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.inherited_calls import inheriting
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import TARGET, Making, SettingsName, last_key, makings, whole_name
@@ -39,6 +40,12 @@ _MERGE = ("merge", "merge_with", "unsafe_merge", "update")
 
 _MERGED = r"[\"'](?:[\w.]*\.)?{0}[\"'=]|\b{0}[ \t]*="
 """How a file that merges says a key itself."""
+
+_COMPOSES = "compose"
+"""The function of hydra that takes texts which override settings."""
+
+_OVERRIDE = r"[\"'][+~]{{0,2}}(?:[\w@/]+\.)*{0}="
+"""How a text overrides a key."""
 
 _COPIES = frozenset({"dict", "deepcopy", "copy", "to_container", "to_object", "to_dict", "create"})
 _OF_HYDRA = ("_partial_", "_args_")
@@ -107,6 +114,8 @@ class SettingsParameters:
         self._objects = objects
         self._members = members
         self._is_merging = False
+        self.answer: Callable[[Expression], Answer] = lambda _: Answer(Truth.OPEN)
+        """Tells what is known of a condition."""
         facts.answers("merges", self._merges)
         facts.answers("in tables", self._paths_of_tables)
 
@@ -248,9 +257,31 @@ class SettingsParameters:
         said_there = _MERGED.format(re.escape(name))
         if any(re.search(said_there, self._sources.text(path)) for path in merges.paths):
             return UNKNOWN
+        if self._is_overridden(name):
+            return UNKNOWN
         if found.is_there and (merges.is_open or self._members.may_be_set(group, name)):
             return UNKNOWN
         return found._replace(is_open=found.is_open and not found.objects)
+
+    def _is_overridden(self, name: str) -> bool:
+        """Whether a text may override a key where hydra composes settings: `"++net.fast=True"`."""
+        if not self._facts.calling(_COMPOSES):
+            return False
+        said = re.compile(_OVERRIDE.format(re.escape(name)))
+        for path in self._facts.mentioning(name):
+            loaded = self._sources.file(path) if said.search(self._sources.text(path)) is not None else None
+            if loaded is None:
+                continue
+            file, names = loaded
+            texts = (text for text in file.strings if said.match(f'"{text.value!s}') is not None)
+            if any(self._may_run(Expression(file, names, text)) for text in texts):
+                return True
+        return False
+
+    def _may_run(self, where: Expression) -> bool:
+        """Whether a place may be run: no condition around it is known not to hold."""
+        answers = ((self.answer(where.part(test)), wanted) for test, wanted in around(where.file, where.node).tests)
+        return all(answer.truth is Truth.OPEN or (answer.truth is Truth.YES) == wanted for answer, wanted in answers)
 
     def _merges(self, _: object) -> _Merges:
         """Return what the program merges into settings beside its settings files and the words of its command."""

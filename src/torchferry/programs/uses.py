@@ -83,6 +83,11 @@ class Said(NamedTuple):
     requests: tuple[MethodRequest, ...] = ()
 
 
+def _commands(of: ast.ClassDef | ast.Module) -> tuple[str, ...]:
+    """Return what `fire.Fire` makes commands of: one must be said."""
+    return tuple(part.name for part in of.body if isinstance(part, FunctionNode) and part.name[:1] != "_")
+
+
 def _is_implicit(name: str) -> bool:
     """Whether Python or torch calls a method of the name."""
     return (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
@@ -182,7 +187,7 @@ class Uses:
             loaded = self.sources.file(path)
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
                 called = True
-                yield Use(Place(path, call), Need.OPTION, option=name)
+                yield Use(Place(path, call), Need.OPTION, option=name, others=_commands(owner))
         if called or _is_implicit(name):
             return
         if name.startswith("__") or self.lineage.has_foreign_base(names, owner):
@@ -417,7 +422,7 @@ class Uses:
             yield Use(Place(file.path, unit), Need.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         yield from self._uses_unnamed(file, names, unit)
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
-            yield Use(Place(file.path, call), Need.OPTION, option=name)
+            yield Use(Place(file.path, call), Need.OPTION, option=name, others=_commands(file.tree))
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if top:
             yield from self._uses_of_registered(file, names, unit)

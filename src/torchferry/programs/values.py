@@ -78,7 +78,7 @@ class Values(ABC):
         self._by_settings = SettingsParameters(facts, self._objects, self._members)
         self._objects.by_settings = self._members.by_settings = self._by_settings.of
         self._objects.path = PathValues(facts, self.value).of
-        self._members.answer = self.answer
+        self._members.answer = self._by_settings.answer = self.answer
         self._texts = TextValues(self)
         self._gin = GinBindings(facts.sources.project.root)
         self._returned = ReturnedValues(facts, self._objects, self._members, self)
@@ -508,9 +508,11 @@ class Values(ABC):
                 return UNTOLD
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
         by_settings = self._by_settings.of(file, function, argument.arg)
+        is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
+        if is_made and not by_settings and self.facts.may_be_given_unnamed(file, function, argument.arg, index):
+            return UNTOLD
         values += [self._of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings]
         if not values:
-            is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
             made = called_as(file, function) if is_made else ""
             if made and self._may_be_chosen(made, argument.arg):
                 return UNTOLD

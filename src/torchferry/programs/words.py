@@ -58,7 +58,7 @@ _OF_OWN = re.compile(r"(?<![\w.])(?:self|cls|super\([^()]*\))\Z")
 
 HANDING = frozenset({"partial", "partialmethod", "submit", "to_thread", "run_in_executor", "call_soon", "map", "imap",
                      "imap_unordered", "map_async", "apply", "apply_async", "Process", "Thread", "Timer", "spawn",
-                     "start_processes", "launch"})  # fmt: skip
+                     "start_processes", "launch", "starmap", "starmap_async"})  # fmt: skip
 """Functions and methods that call what they are handed."""
 
 _LONGEST_OWN = 60

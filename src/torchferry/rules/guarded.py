@@ -55,6 +55,21 @@ def is_guarded(context: PythonContext, node: ast.AST) -> bool:
     return guard_of(context.file, node) is Guard.COPES
 
 
+def is_attempted(context: PythonContext, node: ast.AST) -> bool:
+    """Whether a `try` around `node` goes on without a name: a question for CUDA is one for the target by then."""
+    parents = context.file.parents
+    child, parent = node, parents.get(node)
+    while parent is not None:
+        if isinstance(parent, ast.Try) and child in parent.body and copes(parent, "AttributeError"):
+            return True
+        if isinstance(parent, ast.With) and any(
+            suppresses(item.context_expr, "AttributeError") for item in parent.items
+        ):
+            return True
+        child, parent = parent, parents.get(parent)
+    return False
+
+
 def guard_of(file: PythonFile, node: ast.AST, error: str = "") -> Guard:
     """Return what stands around a place: a `try` that goes on without it, a test, a function, or nothing.
 

@@ -66,6 +66,9 @@ class ReferenceRule(Rule):
             return
         edits, imports = rewritten
         message = replaced(context, reference.name, row)
+        if not edits and row.status == "unknown" and "._" in reference.name:  # what binds it is renamed
+            yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+            return
         if not edits and (not row.note or row.use == row.extra.get("called")):
             message = LINK  # the import that binds the name is rewritten, and with it this use
         grade = Grade.NOTE if not edits else Grade.UNSAFE if row.status == "unknown" else Grade.SAFE

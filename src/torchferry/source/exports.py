@@ -50,14 +50,28 @@ def module_exports(tree: ast.Module, path: str) -> ModuleExports:
     return _ExportReader(path).read(tree)
 
 
+_DOT_OF_FOLDER = "\N{ONE DOT LEADER}"
+"""Stands in a dotted module for a dot in the name of a folder that relative imports lead to: `third_party/gym-0.21`."""
+
+
 def absolute_module(module: str, importer: str) -> str:
     """Return a module name as `Project` takes it: relative ones as a path from the root behind a dot."""
     level = len(module) - len(module.lstrip("."))
     if not level:
         return module
-    parts = importer.split("/")[:-level]
+    parts = [dotted(part) for part in importer.split("/")[:-level]]
     rest = module[level:]
     return "." + ".".join([*parts, rest] if rest else parts)
+
+
+def dotted(path: str) -> str:
+    """Return a path without an ending as a dotted module."""
+    return path.replace(".", _DOT_OF_FOLDER).replace("/", ".")
+
+
+def path_of_dotted(module: str) -> str:
+    """Return the path, without an ending, that a dotted module is from where it is looked for."""
+    return module.lstrip(".").replace(".", "/").replace(_DOT_OF_FOLDER, ".")
 
 
 class _ExportReader:

@@ -12,9 +12,15 @@ _LITERAL = lazy_regex(r"::[ \t\r]*\Z")
 _SHELL = frozenset({"sh", "shell", "bash", "zsh", "powershell", "ps1"})
 _SESSION = frozenset({"console", "terminal", "shell-session"})
 _UNMARKED = frozenset({"", "text", "none", "cmd"})
+_PYTHON = frozenset({"python", "python3", "py"})
 
 _DOLLAR = lazy_regex(r"^[ \t]{0,8}\$[ \t]+")
 _PROMPT = lazy_regex(r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-][^\s$#%]*[$#%]|[$%>])[ \t]+")
+_STARTS_PYTHON = lazy_regex(
+    r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:python3?|torchrun|accelerate launch|deepspeed)[ \t]+[\w./-]"
+)
+"""A command in a block that is said to be Python: no statement begins so."""
+
 _COMMAND = lazy_regex(
     r"^[ \t]*(?:[A-Z_]+=\S+[ \t]+)*(?:sudo[ \t]+)?"
     r"(?:(?:python3?|pip3?|conda|mamba|torchrun|accelerate|deepspeed|docker|nvidia-smi|nvcc|export|git|bash|sh|cd|make|uv"
@@ -69,6 +75,7 @@ def _commands(block: list[str], language: str) -> Iterator[str]:
     is_shell = language in _SHELL
     is_session = language in _SESSION
     is_unmarked = language in _UNMARKED
+    is_python = language in _PYTHON
     prompts = [_PROMPT.match(line) if is_shell or is_session or is_unmarked else None for line in block]
     prompted = any(prompts)
     if is_shell and next((prompt for prompt, line in zip(prompts, block, strict=True) if line.strip()), None):
@@ -77,7 +84,12 @@ def _commands(block: list[str], language: str) -> Iterator[str]:
     for line, prompt in zip(block, prompts, strict=True):
         if prompt is not None:
             shown = _blank(prompt.group()) + line[prompt.end() :]
-        elif continued or is_shell or (not prompted and (is_session or (is_unmarked and _COMMAND.match(line)))):
+        elif (
+            continued
+            or is_shell
+            or (is_python and _STARTS_PYTHON.match(line))
+            or (not prompted and (is_session or (is_unmarked and _COMMAND.match(line))))
+        ):
             shown = line
         else:
             shown = _blank(line)

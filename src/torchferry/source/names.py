@@ -17,6 +17,7 @@ from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
 from torchferry.core.record import NamedTuple
+from torchferry.source.exports import absolute_module
 from torchferry.source.import_calls import ImportCall, all_import_calls, module_in_pair, module_named_by
 from torchferry.source.python import PythonFile
 
@@ -403,9 +404,7 @@ class Names:
         """Return the module that a `from` import names; relative ones as `.package.module` from the root."""
         if not statement.level:
             return statement.module or ""
-        package = self.file.path.split("/")[: -statement.level]
-        module = [statement.module] if statement.module else []
-        return "." + ".".join([*package, *module])
+        return absolute_module("." * statement.level + (statement.module or ""), self.file.path)
 
     # --- references ---
 

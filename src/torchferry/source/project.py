@@ -8,6 +8,7 @@ import os
 import posixpath
 import re
 import stat
+import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
@@ -18,7 +19,7 @@ from torchferry.backends import cuda
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.compiled import NATIVE, CompiledCode
-from torchferry.source.exports import ModuleExports, module_exports, words_imported, words_passed_on
+from torchferry.source.exports import ModuleExports, module_exports, path_of_dotted, words_imported, words_passed_on
 from torchferry.source.kinds import SETTINGS, kind_of
 from torchferry.source.names import Names, Resolved, StarImport
 from torchferry.source.python import PythonFile, UnparsableError, parse
@@ -163,9 +164,11 @@ class Project:
 
     def places_of_module(self, module: str, importer: str) -> Iterator[str]:
         """Yield the paths of the files that a module name may mean to `importer`, in the order of `module_path`."""
-        parts = module.lstrip(".").split(".") if module.strip(".") else []
+        parts = path_of_dotted(module).split("/") if module.strip(".") else []
         folders = [] if module.startswith(".") else importer.split("/")[:-1]
         tops = [folders[:end] for end in range(len(folders), -1, -1)]
+        if len(tops) > 1 and parts and parts[0] in sys.stdlib_module_names:  # `logging` in `pkg/logging/base.py`
+            tops = tops[:1] + [top for top in tops[1:] if "/".join([*top, "__init__.py"]) not in self.paths]
         for top in tops if module.startswith(".") else [*tops, ["src"]]:
             name = "/".join([*top, *parts])
             yield from (f"{name}.py", f"{name}/__init__.py") if name else ("__init__.py",)

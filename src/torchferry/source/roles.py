@@ -131,7 +131,8 @@ class Roles:
     def tests(self, path: str) -> bool:
         """Whether a file holds tests: `test_net.py` may be a program that evaluates."""
         read = self._outlines.get(path)
-        return ASIDE.search(path) is not None and read is not None and read.has_tests
+        is_aside = ASIDE.search(path) is not None and not _is_notebook(path)  # `test_step` there is Lightning's
+        return is_aside and read is not None and read.has_tests
 
     def is_started(self, path: str) -> bool:
         """Whether the text of a file says that it is started, be it by those who test the project."""

@@ -27,6 +27,9 @@ from torchferry.source.flow.syntax import string_value
 
 _COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
 
+_COMPILES = "in (False, None, 0)"
+"""Of which values of `disable` a call compiles."""
+
 _ARGUMENTS = frozenset({"mode", "fullgraph", "dynamic", "backend", "options", "disable"})
 """What `torch.nn.Module.compile` takes, and the method of this name of few other classes."""
 
@@ -79,7 +82,10 @@ class ModelCompiled(Rule):
                 message = say("`torch.compile` on {target}: {note}", target=context.target.title, note=note)
                 for_cuda = bool(texts & _FOR_CUDA) if named is not None else _takes_default(context, call)
                 if row.status == "missing" or (for_cuda and not _is_for_cpu(context, call)):
-                    yield self.finding(context, span, message, Grade.MANUAL)
+                    asked = _asked_to_disable(call)
+                    place = span if asked is None else context.file.span(asked)
+                    when = "" if asked is None else _COMPILES
+                    yield self.finding(context, place, message, Grade.MANUAL, when=when)
                 else:
                     yield self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
             elif row.status == "unknown":
@@ -154,10 +160,16 @@ def _takes_default(context: PythonContext, call: ast.Call | None) -> bool:
     if call is None:
         return True
     disabled = keyword_of(call, "disable")
-    if disabled is not None and not (isinstance(disabled.value, ast.Constant) and not disabled.value.value):
+    if disabled is not None and isinstance(disabled.value, ast.Constant) and disabled.value.value:
         return False
     unread = any(keyword.arg is None for keyword in call.keywords)
     return not unread or (context.project is not None and not context.project.defines("backend"))
+
+
+def _asked_to_disable(call: ast.Call | None) -> ast.expr | None:
+    """Return the expression that says whether a call compiles: `disable=not args.fast`; None where nothing is asked."""
+    disabled = keyword_of(call, "disable") if call is not None else None
+    return None if disabled is None or isinstance(disabled.value, ast.Constant) else disabled.value
 
 
 def _is_for_cpu(context: PythonContext, call: ast.Call | None) -> bool:

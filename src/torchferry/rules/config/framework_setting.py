@@ -38,6 +38,28 @@ _SETTINGS = (
 )
 """Key, value, and the row of `frameworks.toml` that speaks of them."""
 
+_TARGET = "_target_"
+"""What hydra calls the class that takes the table."""
+
+
+_OF_LIGHTNING = "lightning."
+
+
+def _tables_of_project(context: Context) -> frozenset[tuple[str, ...]]:
+    """Return the paths of the tables that are given to a class of the project: `_target_: training.trainer.Trainer`.
+
+    Of none whose file speaks of Lightning: the class may hand on what it is given.
+    """
+    project = context.project
+    tables: set[tuple[str, ...]] = set()
+    for setting in settings_of_program(context) if project is not None else ():
+        module = setting.value.rpartition(".")[0] if setting.key == _TARGET else ""
+        path = project.module_path(module, "") if project is not None and module else None
+        source = project.text(path) if project is not None and path is not None else None
+        if source is not None and "lightning" not in source.text.lower():
+            tables.add(setting.path[:-1])
+    return frozenset(tables)
+
 
 class FrameworkSetting(Rule):
     """Finds settings of other libraries that mean CUDA."""
@@ -49,10 +71,13 @@ class FrameworkSetting(Rule):
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each setting."""
+        own = _tables_of_project(context)
         for setting in settings_of_program(context):
             for key, value, name in _SETTINGS:
                 if not key.match(setting.key) or not value.match(setting.value):
                     continue
+                if name.startswith(_OF_LIGHTNING) and setting.path[:-1] in own:
+                    continue  # what the project's own trainer makes of it stands in its code
                 if setting.key == "gpus" and not any("trainer" in part.lower() for part in setting.path):
                     continue  # elsewhere a number of cards, which means nothing by itself
                 row = context.target.row("frameworks", name)

@@ -21,13 +21,14 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
+from torchferry.backends.target import Target
 from torchferry.core.budget import spend
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.cuda_api.device_module import lacking_names
+from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.rules.cuda_api.device_module import lacking_in_target, lacking_names
 from torchferry.rules.exemptions import exemption_for, exemption_of_reading
-from torchferry.rules.guarded import is_guarded
+from torchferry.rules.guarded import is_attempted
 from torchferry.rules.references import CUDA_NAMES, missing, part_edits, replaced, written_parts
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
@@ -44,6 +45,11 @@ class CudaNamespace(Rule):
     BINDS = True
     WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'", "get_device_module", "getattr(torch")
 
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """Return the words of CUDA's names, and those of the target's own, of which it may lack some."""
+        own = (target.backend.NAMESPACE, target.backend.PLUGIN) if target.backend.NAMESPACE else ()
+        return (*self.WORDS, *own)
+
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, and for `getattr(torch, "cuda")`."""
         for reference in context.references.get("namespace", ()):
@@ -59,9 +65,13 @@ class CudaNamespace(Rule):
                 )
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
         for place, name, row in lacking_names(context):
-            if exemption_of_reading(context, place) is None and not is_guarded(context, place):
+            if exemption_of_reading(context, place) is None and not is_attempted(context, place):
                 message = missing(context, name, row) if row.status == "missing" else replaced(context, name, row)
-                yield self.finding(context, context.file.span(place), message, Grade.MANUAL)
+                effect = Effect.UNKNOWN if row.status == "unknown" else None
+                yield self.finding(context, context.file.span(place), message, Grade.MANUAL, effect=effect)
+        for place, name, row in lacking_in_target(context):
+            if not is_attempted(context, place):
+                yield self.finding(context, context.file.span(place), missing(context, name, row), Grade.MANUAL)
 
     def _report(self, context: PythonContext, reference: Reference) -> Finding:
         span = context.file.span(reference.node)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from torchferry.backends import cuda
 from torchferry.backends.tables import Row
 from torchferry.rules.base import PythonContext
-from torchferry.source.flow.syntax import string_value
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.python import PythonFile
 
 _BY_DEVICE = "torch.get_device_module"
@@ -37,19 +37,39 @@ def lacking_names(context: PythonContext) -> Iterator[tuple[ast.AST, str, Row]]:
             if not names or whole in renamed or place in reported or _is_asked_for(value.file, names[0]):
                 continue
             row = context.target.api(name := ".".join((cuda.NAMESPACE, *names)))
-            if row.status == "missing" or _has_other_name(context, names[0]):
+            is_unknown = row.status == "unknown" and names[0].startswith("_")
+            if row.status == "missing" or is_unknown or _has_other_name(context, names[0]):
                 reported.add(place)
                 yield place, name, row
 
 
+def lacking_in_target(context: PythonContext) -> Iterator[tuple[ast.AST, str, Row]]:
+    """Yield names of the target's own part of torch that it lacks, as a migration may leave them behind a variable."""
+    backend = context.target.backend
+    begins = tuple(f"{part}." for part in {backend.NAMESPACE, backend.IMPORT_NAMESPACE} if part)
+    if not backend.NAMESPACE or context.target.module:
+        return
+    for package in sorted({begin.partition(".")[0] for begin in begins}):
+        for reference in context.names.references(package):
+            begin = next((each for each in begins if reference.name.startswith(each)), None)
+            if begin is None or reference.is_import:
+                continue
+            row = context.target.api(name := f"{cuda.NAMESPACE}.{reference.name[len(begin) :]}")
+            if row.status == "missing" and not _is_asked_for(context.file, reference.name[len(begin) :]):
+                yield reference.node, name, row
+
+
 def _parts(context: PythonContext) -> Iterator[ast.expr]:
     """Yield the expressions that are the part of a device, of whichever that is when the program runs."""
+    own = (cuda.NAMESPACE, context.target.backend.NAMESPACE)
     for reference in context.names.references("torch"):
         call = context.file.parents.get(reference.node)
         if reference.name == _BY_DEVICE and isinstance(call, ast.Call) and call.func is reference.node:
             yield call
-        elif reference.name == cuda.NAMESPACE and isinstance(reference.node, ast.expr):
-            if isinstance(call, (ast.Assign, ast.AnnAssign)):
+        elif reference.name in own and isinstance(reference.node, ast.expr):
+            if not isinstance(call, ast.Attribute) and not (
+                isinstance(call, ast.Call) and last_name(call) in _QUESTIONS
+            ):
                 yield reference.node
     for callee in context.file.names.get("getattr", ()):
         call = context.file.parents.get(callee)

@@ -20,6 +20,7 @@ from torchferry.backends.tables import REWRITTEN, Row
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, noted, say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
+from torchferry.rules.default_texts import choices_of
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
@@ -84,6 +85,12 @@ class LightningTrainer(Rule):
                     lacks = f'Lightning\'s accelerator="{value}"' if blocks else ""
                     message = self._unserved(context, row)
                     yield self.finding(context, span, message, Grade.MANUAL, blocker=blocks, lacks=lacks)
+            elif keyword.arg == "accelerator" and isinstance(keyword.value, (ast.IfExp, ast.BoolOp, ast.Name)):
+                choices = choices_of(context, keyword.value)
+                choices += [each for choice in choices for each in choices_of(context, choice) if each is not choice]
+                chosen = next((choice for choice in choices if string_value(choice) in _CUDA), None)
+                if chosen is not None:
+                    yield from self._entry(context, keyword.value, "accelerator", chosen)
             elif keyword.arg in _GPUS:
                 row = context.target.row("frameworks", "lightning.accelerator.gpu")
                 yield self.finding(context, context.file.span(keyword), self._unserved(context, row), Grade.MANUAL)
