@@ -25,16 +25,16 @@ _MOST_TEXT = 2
 
 
 def decision_lines(
-    decisions: Sequence[ReportedDecision], layout: TextLayout, told: Sequence[ReportedDecision] = ()
+    decisions: Sequence[ReportedDecision], layout: TextLayout, stated: Sequence[ReportedDecision] = ()
 ) -> Iterator[str]:
     """Yield decisions with their text, their programs and their places, behind an empty line.
 
     Args:
         decisions: The decisions.
         layout: How they are written.
-        told: Those of them that stand above, with their texts; they are left out unless everything is shown.
+        stated: Those of them that stand above, with their texts; they are left out unless everything is shown.
     """
-    left = decisions if layout.verbose else [each for each in decisions if each not in told]
+    left = decisions if layout.verbose else [each for each in decisions if each not in stated]
     if not left:
         return
     yield ""
@@ -42,7 +42,7 @@ def decision_lines(
         yield layout.title(decisions_title(decisions))
     else:
         yield layout.title(say("Further decisions: {count}; the worst first", count=len(left)))
-    yield from lines_of_decisions(left, layout, "manual", max(_MOST_DECISIONS - len(told), _MOST_FIXES))
+    yield from lines_of_decisions(left, layout, "manual", max(_MOST_DECISIONS - len(stated), _MOST_FIXES))
 
 
 def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
@@ -86,13 +86,13 @@ def _lines_of(decision: ReportedDecision, layout: TextLayout, kind: str, most_te
     room = min(layout.width, LONGEST)
     words = cut(words, max(room - display_width(f"  {name}  "), _SHORTEST_WORDS))
     beginning = f"  {layout.paint(name, kind)}  {words}"
-    beside = "" if layout.verbose else as_many(places, room - display_width(f"  {name}  {words}: "), _MOST_PLACES)
-    yield f"{beginning}{'：' if layout.lang == 'zh' else ': '}{beside}" if beside else beginning
+    in_line = "" if layout.verbose else as_many(places, room - display_width(f"  {name}  {words}: "), _MOST_PLACES)
+    yield f"{beginning}{'：' if layout.lang == 'zh' else ': '}{in_line}" if in_line else beginning
     yield from layout.wrapped(_text_of(decision, layout), "      ", None if layout.verbose else most_text)
     if layout.verbose:
         yield from layout.wrapped(", ".join(places), "      ")
         return
-    if not beside:
+    if not in_line:
         yield cut(f"      {as_many(places, room - 6, _MOST_PLACES) or places[0]}", LONGEST)
 
 

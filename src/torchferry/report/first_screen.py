@@ -156,24 +156,24 @@ class FirstDecisions(NamedTuple):
 
     Attributes:
         decisions: The decisions.
-        told: How many of them are told with their texts; the others are named.
+        with_text: How many of them have their texts there; the others are named.
         text_lines: How many lines each of these texts takes.
     """
 
     decisions: tuple[ReportedDecision, ...]
-    told: int
+    with_text: int
     text_lines: int
 
     def lines(self, layout: TextLayout) -> Iterator[str]:
         """Yield the decisions as text."""
-        brief, others = layout._replace(verbose=False), self.decisions[self.told :]
-        yield from lines_of_decisions(self.decisions[: self.told], brief, "manual", MOST_FIRST, self.text_lines)
+        brief, others = layout._replace(verbose=False), self.decisions[self.with_text :]
+        yield from lines_of_decisions(self.decisions[: self.with_text], brief, "manual", MOST_FIRST, self.text_lines)
         if others:
             ids = ", ".join(visible(each.id) for each in others)
             yield layout.cut(f"  {say('then {names}', names=ids).render(layout.lang)}")
 
 
-def told_first(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
+def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
     """Return what to decide first: as much of it with its texts as the first screen has room for, at least one.
 
     Args:
@@ -183,9 +183,9 @@ def told_first(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
     """
     room = room_for_first(report, room)
     first = report.decisions.first(MOST_FIRST)
-    several = ((told, lines) for lines in range(_MOST_TEXT, 1, -1) for told in range(len(first), 1, -1))
-    for told, text_lines in (*several, *((1, lines) for lines in range(_MOST_TEXT, 1, -1))):
-        chosen = FirstDecisions(first, told, text_lines)
+    several = ((count, lines) for lines in range(_MOST_TEXT, 1, -1) for count in range(len(first), 1, -1))
+    for count, text_lines in (*several, *((1, lines) for lines in range(_MOST_TEXT, 1, -1))):
+        chosen = FirstDecisions(first, count, text_lines)
         if sum(1 for _ in chosen.lines(layout)) <= room:
             return chosen
     return FirstDecisions(first, 1, 1)

@@ -12,12 +12,12 @@ from torchferry.report.decision_lines import decision_lines, fix_lines, lines_of
 from torchferry.report.decisions import Decisions
 from torchferry.report.first_screen import (
     FEW,
+    decisions_on_screen,
     first_decisions,
     names_first,
     next_commands,
     program_counts,
     room_for_first,
-    told_first,
 )
 from torchferry.report.full_format import (
     by_file,
@@ -85,14 +85,16 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
     room -= sum(map(layout.rows, head))
     if names_first(report) and room_for_first(report, room - len(counts)) < _LEAST_ROOM:
         counts = [*program_counts(report, layout, most=0)]
-    first = told_first(report, room - len(counts), layout)
+    first = decisions_on_screen(report, room - len(counts), layout)
     yield from (*head, *counts)
     yield from first_decisions(report, first, layout)
     yield from next_commands(report, first.decisions, paths, lang)
     if verbose or len(report.programs) < FEW:
         yield from _programs(report, decisions, layout)
     yield from unresolved_lines(report, layout)
-    yield from decision_lines(decisions.to_decide, layout, first.decisions[: first.told] if names_first(report) else ())
+    yield from decision_lines(
+        decisions.to_decide, layout, first.decisions[: first.with_text] if names_first(report) else ()
+    )
     yield from fix_lines(decisions.to_read, layout)
     yield from accepted_lines(report, layout)
     yield from _left_alone(report, lang)

@@ -12,7 +12,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
@@ -21,9 +21,12 @@ from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import MISSING, Guard, guard_of, without
 
+_KERNELS = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
+"""What makes a kernel of a function."""
+
 
 class TritonKernel(Rule):
-    """Finds imports of Triton."""
+    """Finds imports of Triton; a file with kernels of its own asks for a decision, as not every one compiles."""
 
     CODE = "CMP102"
     EFFECT = Effect.RAISES
@@ -34,6 +37,7 @@ class TritonKernel(Rule):
         once = OncePerBlock(context.file)
         triton = context.target.backend.TRITON
         note = context.target.row("packages", "triton").remark
+        kernels = any(context.names.qualified(each) in _KERNELS for each in _decorators(context.file.tree))
         for reference in context.names.references("triton"):
             if not isinstance(reference.node, ast.alias):
                 continue
@@ -48,9 +52,11 @@ class TritonKernel(Rule):
                     package=triton,
                     note=note or say("check each kernel"),
                 )
-                reported = self.finding(
-                    context, span, message, Grade.NOTE, effect=Effect.UNKNOWN
-                )  # each kernel decides
+                # each kernel decides, and none was read
+                grade = (
+                    Grade.MANUAL if kernels and guard_of(context.file, statement, MISSING) is Guard.NONE else Grade.NOTE
+                )
+                reported = self.finding(context, span, message, grade, effect=Effect.UNKNOWN)
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
                 reported = self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
@@ -65,3 +71,10 @@ class TritonKernel(Rule):
                 blocker = guard is Guard.NONE
                 reported = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")
             yield from once.first(statement, reported)
+
+
+def _decorators(tree: ast.AST) -> Iterator[ast.expr]:
+    """Yield what decorates the functions of a file, without arguments."""
+    for node in ast.walk(tree):
+        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
+            yield each.func if isinstance(each, ast.Call) else each
