@@ -70,15 +70,27 @@ def test_a_name_means_the_definition_that_is_run(tmp_path: Path, text: str, expe
 
 
 KINDS = (
+    "from collections import OrderedDict\n"
     "class Fast:\n    def __init__(self):\n        import cupy\nclass Slow:\n    def go(self):\n        return 1\n"
     "def make(kind='slow'):\n    return {}[kind]()\n"
 )
 
 
-@pytest.mark.parametrize("table", ["dict(fast=Fast, slow=Slow)", "{'fast': Fast, 'slow': Slow}"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        "dict(fast=Fast, slow=Slow)",
+        "{'fast': Fast, 'slow': Slow}",
+        "dict([('fast', Fast), ('slow', Slow)])",
+        "OrderedDict([('fast', Fast), ('slow', Slow)])",
+    ],
+)
 @pytest.mark.parametrize(("call", "expected"), [("make()", "OPTION"), ("make('fast')", "ALWAYS"), ("1", "NEVER")])
 def test_a_table_is_asked_where_it_is_written(tmp_path: Path, table: str, call: str, expected: str) -> None:
-    at_once, kept = KINDS.replace("{}", table), f"NETS = {table}\n{KINDS.replace('{}', 'NETS')}"
+    at_once, kept = (
+        KINDS.replace("{}", table),
+        f"from collections import OrderedDict\nNETS = {table}\n{KINDS.replace('{}', 'NETS')}",
+    )
     for name, text in {"at_once": at_once, "kept": kept}.items():
         said = need({"main.py": PROGRAM.replace("{}", f"{text}print({call})")}, tmp_path / name).split()[0]
         assert said == expected

@@ -22,7 +22,10 @@ def key_of(file: PythonFile, use: ast.AST) -> str | None:
 
 
 def _entry(file: PythonFile, use: ast.AST) -> tuple[ast.expr, ast.expr | None] | None:
-    """Return the table that holds a name, with its key: `{"fast": Fast}`, `dict(fast=Fast)`; None where none does."""
+    """Return the table that holds a name, with its key; None where none does.
+
+    `{"fast": Fast}`, `dict(fast=Fast)`, `OrderedDict([("fast", Fast)])`.
+    """
     parent = file.parents.get(use)
     if isinstance(parent, ast.Dict) and use in parent.values:
         return parent, parent.keys[parent.values.index(use)]
@@ -30,6 +33,11 @@ def _entry(file: PythonFile, use: ast.AST) -> tuple[ast.expr, ast.expr | None] |
     if isinstance(table, ast.Call) and isinstance(table.func, ast.Name) and table.func.id == "dict":
         assert isinstance(parent, ast.keyword)
         return table, ast.copy_location(ast.Constant(parent.arg), parent.value)
+    pairs = file.parents.get(parent) if isinstance(parent, ast.Tuple) and parent.elts[1:] == [use] else None
+    made = file.parents.get(pairs) if isinstance(pairs, (ast.List, ast.Tuple)) else None
+    if isinstance(made, ast.Call) and made.args == [pairs] and last_name(made.func).lower().endswith("dict"):
+        assert isinstance(parent, ast.Tuple)
+        return made, parent.elts[0]
     return None
 
 

@@ -92,7 +92,7 @@ def _lines_of(decision: ReportedDecision, layout: TextLayout, kind: str, most_te
     if layout.verbose:
         yield from layout.wrapped(", ".join(places), "      ")
         return
-    if not in_line:
+    if not in_line and most_text > 1:  # else there is no room for them
         yield cut(f"      {as_many(places, room - 6, _MOST_PLACES) or places[0]}", LONGEST)
 
 
