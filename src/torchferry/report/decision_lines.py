@@ -41,7 +41,8 @@ def decision_lines(
     if len(left) == len(decisions):
         yield layout.title(decisions_title(decisions))
     else:
-        yield layout.title(say("Further decisions: {count}; the worst first", count=len(left)))
+        further = say_plural("Further decisions: one", "Further decisions: {count}; the worst first", count=len(left))
+        yield layout.title(further)
     yield from lines_of_decisions(left, layout, "manual", max(_MOST_DECISIONS - len(stated), _MOST_FIXES))
 
 
