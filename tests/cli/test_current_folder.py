@@ -96,6 +96,8 @@ COMMANDS = {
     "migrate . -t npu --diff": 1,
     "migrate . -t npu --kit --out {out}/migrated": 1,
     "port . -t musa --gate compile --out {out}/ported": 0,
+    "environment list": 0,
+    "environment remove torch-2.0-nowhere": 2,
     "accept -t npu --show": 0,
     "accept -t npu --only environment --only migration --only syntax -o {out}/evidence": 1,
     "accept init --file {out}/torchferry.accept.toml": 0,

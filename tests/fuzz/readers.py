@@ -23,10 +23,11 @@ ops/codegen/upstream.py profiling/page.py report/html_format.py rehearsal/build.
 cli/backend.py
 """
 _OWN_PROCESS = """
-acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/env.py core/torch_start.py deploy/fetching.py
+acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/env.py core/forks.py core/torch_start.py
+deploy/fetching.py
 deploy/playing.py deploy/remote/cluster_probe.py deploy/remote/fetch.py deploy/remote/offer.py
 doctor/probes/live_probe.py doctor/probes/python_side.py migration/overlay_runtime.py numerics/framework/launcher.py
-ops/child.py ops/kernels.py ops/prediction.py rules/parallel.py shim/failures.py
+ops/child.py ops/kernels.py ops/prediction.py shim/failures.py
 """
 _BYTES = """
 acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py

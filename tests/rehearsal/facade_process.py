@@ -47,17 +47,19 @@ class Process:
     def run(self, statements: list[str], **environment: str) -> list[str]:
         choice = registry.choose(self.name)
         target = Target(choice.backend, choice.version)
-        Rehearsal(self.name, make_profile(target, devices=2)).write(self.folder)
+        records = self.folder / "rehearsal"  # the program is not in it
+        records.mkdir(exist_ok=True)
+        Rehearsal(self.name, make_profile(target, devices=2)).write(records)
         facade = PACKAGE / "vendors" / target.name / "plugin"
         path = os.pathsep.join([str(PACKAGE.parent), str(facade)])
         (done,) = warm.run(
             PREAMBLE,
             arguments=[str(self.folder / "program.py"), json.dumps(statements)],
-            environments=[{**os.environ, "PYTHONPATH": path, VARIABLE: str(self.folder), **environment}],
+            environments=[{**os.environ, "PYTHONPATH": path, VARIABLE: str(records), **environment}],
         )
         assert done.returncode == 0, done.stderr
         results: list[str] = json.loads(done.stdout.splitlines()[-1])
-        for file in self.folder.glob("process-*.json"):
+        for file in records.glob("process-*.json"):
             document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
             self.seen += [(event["kind"], event["subject"]) for event in document["events"]]
         return results

@@ -55,6 +55,7 @@ class Planted(NamedTuple):
         alone: Whether it runs in a process of its own.
         ranks: How many processes run it.
         card: What its card is said to lack, for one that runs alone.
+        races: Whether it is rehearsed with `--races`.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class Planted(NamedTuple):
     alone: bool = False
     ranks: int = 1
     card: str = PROFILE
+    races: bool = False
 
     def said_by(self, judge: str) -> str:
         """Return the kind that a judge reports."""

@@ -43,6 +43,7 @@ def seen(judge: str, planted: list[Planted], folder: Path) -> list[dict[str, Any
         [
             *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--devices", "1"),
             *("--plugin", str(wheel()) if judge == "plugin" else judge, "--profile", "card.toml"),
+            *(["--races"] if first.races else []),
             *("--fault", "op=mm,kind=nan", "--summary-file", "summary.json", "--", sys.executable, *ranks),
             "program.py",
         ],

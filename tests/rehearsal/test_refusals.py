@@ -224,7 +224,7 @@ import torch.distributed as dist
 import torch_npu
 
 dist.init_process_group("hccl")
-norm = torch.ones(4, device="npu").double()
+norm = torch.ones(4, dtype=torch.float64, device="npu")
 dist.all_reduce(norm)
 """
 
@@ -234,7 +234,7 @@ def test_the_readme_shows_what_the_plugin_says(tmp_path: Path) -> None:
     (tmp_path / "reduce.py").write_text(SHOWN, encoding="utf-8")
     _, told, _ = rehearse("plugin", "import torch.distributed.run as r\nr.main(['--nproc_per_node=1', 'reduce.py'])",
                           tmp_path)  # fmt: skip
-    said = [line for line in told.splitlines() if line.startswith(("torchferry: WOULD", "  x ", "      reduce.py"))]
+    said = [line for line in told.splitlines() if line.startswith(("torchferry: WOULD", "  x ", "      reduce.py:7"))]
     assert len(said) == 3, told
     for page in ("README.md", "README.zh-CN.md"):
         assert "\n".join((said[0], "  the command ended with exit code 1", *said[1:])) in (ROOT / page).read_text()

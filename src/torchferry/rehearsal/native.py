@@ -174,6 +174,10 @@ class Native:
         """
         self._library.ferry_set_mode(operator.encode(), MODES[mode], int(every_layout))
 
+    def enter_formula(self, more: int) -> None:
+        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
+        self._library.ferry_enter_formula(more)
+
     def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
         """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
         self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
@@ -392,6 +396,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_capacity": (None, [whole]),
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
         "ferry_set_kernel_limits": (None, [text, number]),
+        "ferry_enter_formula": (None, [number]),
         "ferry_cast_double_to_float": (None, []),
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),

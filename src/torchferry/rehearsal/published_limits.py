@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from torchferry.backends.kernel_limits import CODES, KernelLimit
 
@@ -10,6 +10,20 @@ MODES = ("refuse", "report", "ignore")
 """What happens with a dtype or a rank that no published list has: it raises, it is only noted, or nobody looks."""
 
 _EVERY = (1 << 64) - 1
+
+
+class FormulaNesting:
+    """Tells the device which formulas are under way that stand for one kernel: no limit holds for what they consist of.
+
+    Attributes:
+        enter: Called with 1 where one begins in this thread, and with -1 where it ends.
+    """
+
+    def __init__(self) -> None:
+        self.enter: Callable[[int], None] = lambda more: None
+
+
+formulas = FormulaNesting()
 
 
 def text_of(limits: Mapping[str, Iterable[KernelLimit]]) -> str:

@@ -39,6 +39,7 @@ from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.native import DTYPE_CODES, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
+from torchferry.rehearsal.published_limits import formulas
 from torchferry.rehearsal.races import watching
 
 
@@ -70,6 +71,8 @@ class _TakesLimits(Protocol):
     """A device, simulated or of a plugin that was taken over."""
 
     def set_kernel_limits(self, limits: str, *, refuse: bool) -> None: ...
+
+    def enter_formula(self, more: int) -> None: ...
 
     def cast_double_to_float(self) -> None: ...
 
@@ -249,6 +252,7 @@ def use_kernel_limits(device: _TakesLimits, profile: Profile) -> None:
     """Tell a device what the vendor publishes of the card's kernels, and how the plugin casts."""
     if profile.kernel_limits and profile.beyond_limits != "ignore":
         device.set_kernel_limits(profile.kernel_limits, refuse=profile.beyond_limits == "refuse")
+        formulas.enter = device.enter_formula
     if profile.casts_double and profile.dtypes.get("float64") != "missing":  # a rule of the user's own comes first
         device.cast_double_to_float()
 

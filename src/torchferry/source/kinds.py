@@ -55,8 +55,18 @@ _NAMES = {
 _NAMED = lazy_regex("|".join(f"(?P<{kind.name}>{pattern})" for kind, pattern in _NAMES.items()))
 """The names of all kinds in one expression, as most files are of none of them."""
 
-CODE = (Kind.PYTHON, Kind.NOTEBOOK, Kind.SHELL, Kind.KERNEL, Kind.CPP)
-"""Kinds of file that hold what runs; the others say how it is installed, built, started, set or described."""
+CODE = (
+    Kind.PYTHON,
+    Kind.NOTEBOOK,
+    Kind.SHELL,
+    Kind.KERNEL,
+    Kind.CPP,
+    Kind.CMAKE,
+    Kind.MANIFEST,
+    Kind.MESON,
+    Kind.BAZEL,
+)
+"""Kinds of file that hold what runs, or build it; the others say how it is installed, started, set or described."""
 
 SETTINGS = (Kind.YAML, Kind.JSON, Kind.TOML, Kind.INI)
 """Kinds of file that hold a program's settings."""

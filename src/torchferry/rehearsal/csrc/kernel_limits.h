@@ -30,10 +30,17 @@ inline std::string limit_words(const ArgumentLimit& limit, const at::Tensor& ten
              : c10::str(limit.argument, " has ", tensor.dim(), " dimensions, more than ", limit.rank);
 }
 
+// How deep this thread is in formulas that stand for one kernel of the card: what they are made of is no call of the
+// program's.
+inline int& formulas_under_way() {
+  static thread_local int depth = 0;
+  return depth;
+}
+
 // Refuse a tensor of the device that no kernel takes, or only tell of it; tell once of what is slow.
 inline void check_limits(Operator& op, const at::Tensor& tensor, size_t index) {
   if (C10_LIKELY(!is_beyond_limits(op, *tensor.unsafeGetTensorImpl(), index)) || tensor.numel() == 0 ||
-      tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      tensor.unsafeGetTensorImpl()->is_wrapped_number() || formulas_under_way() > 0) {
     return;
   }
   auto& limit = (*op.limits)[index];

@@ -407,6 +407,8 @@ FERRY_API void ferry_multiply_sparse_as_dense() {
   });
   replace("sparse_mask", "", [](Operator& op) { return as_is(op); });
 }
+FERRY_API void ferry_enter_formula(int more) { ferry::formulas_under_way() += more; }
+
 FERRY_API void ferry_set_kernel_limits(const char* rows, int refuse) {
   ferry::set_kernel_limits(rows, refuse != 0);
   ferry::watch_composed();

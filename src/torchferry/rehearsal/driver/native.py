@@ -108,6 +108,7 @@ class TakenOver:
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
             "ferry_set_kernel_limits": (None, [text, number]),
+            "ferry_enter_formula": (None, [number]),
             "ferry_cast_double_to_float": (None, []),
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
@@ -167,6 +168,10 @@ class TakenOver:
     def set_mode(self, operator: str, mode: str) -> None:
         """Take an operator away, or give it back."""
         self._library.ferry_set_mode(operator.encode(), MODES[mode])
+
+    def enter_formula(self, more: int) -> None:
+        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
+        self._library.ferry_enter_formula(more)
 
     def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
         """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""

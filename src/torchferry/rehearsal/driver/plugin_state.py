@@ -36,7 +36,7 @@ def cut_library(backend: type[Backend], folder: str) -> Message | None:
             continue
         if size < wanted:
             return say(
-                "{path} is cut: it has {size} bytes of {wanted}; install {plugin} again",
+                "{path} is cut: its size is {size}, not {wanted}; install {plugin} again",
                 path=path,
                 size=f"{size:,}",
                 wanted=f"{wanted:,}",

@@ -10,15 +10,24 @@ import torch
 
 from torchferry.rehearsal import events
 from torchferry.rehearsal.autocast import without_autocast
+from torchferry.rehearsal.published_limits import formulas
 
 
 def below_autocast(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator."""
+    """Return a formula that computes in the dtypes that it names, as a kernel does: autocast ends at the operator.
+
+    What it is made of is no call of the program's, so that the limits of the card's kernels do not hold for it.
+    """
 
     @wraps(formula)
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        with without_autocast():
-            return formula(*args, **kwargs)
+        enter = formulas.enter
+        enter(1)
+        try:
+            with without_autocast():
+                return formula(*args, **kwargs)
+        finally:
+            enter(-1)
 
     return kernel
 

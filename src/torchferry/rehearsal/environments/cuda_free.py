@@ -97,7 +97,8 @@ def replace_libraries(package: Path, beside: Iterable[Path] = ()) -> None:
         names |= {path.name for path in home.with_name(f"{home.name}.libs").glob("*.so*")}
     absent, wanted, defined = set(), defaultdict(set), set()
     for path in present:
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "-dW", path))
+        lines = [line for line in _output("readelf", "-dW", path).splitlines() if "(NEEDED)" in line]
+        needed = [line.partition("[")[2].partition("]")[0] for line in lines]
         absent |= {name for name in needed if name not in names and not _SYSTEM.fullmatch(name)}
         for kind, symbol, version in _symbols(path):
             if kind == "U":

@@ -31,7 +31,7 @@ _FETCHES = re.compile(r"\s*(?:Downloading|Processing|Using cached) (\S+)")
 _AVAILABLE = "Available versions:"
 _CONFLICT = "The conflict is caused by:"
 _INSTALLS = "Installing collected packages"
-_VERSIONS = re.compile(r"from versions: ([^)]*)\)")
+_VERSIONS = re.compile(r"\(from versions: ([^()]*)\)")
 _NO_ANSWER = ("NewConnectionError", "ConnectTimeoutError", "NameResolutionError", "Connection refused", "Retrying (",
               "ProxyError", "Could not fetch URL", "Read timed out")  # fmt: skip
 _NO_ROOM = "No space left on device"
@@ -216,8 +216,8 @@ def _explained(words: Sequence[str], lines: list[str]) -> TorchferryError:
 
 
 def _asked(said: str, words: Sequence[str]) -> str:
-    match = re.search(r"requirement (.+?) \(from", said)
-    return match[1] if match is not None else " ".join(word for word in words if not word.startswith("-"))
+    name, is_said, _ = said.rpartition("requirement ")[2].partition(" (from")
+    return name if is_said else " ".join(word for word in words if not word.startswith("-"))
 
 
 def _about_network(lines: list[str]) -> str:

@@ -655,6 +655,8 @@ FERRY_API void ferry_set_dtypes(uint64_t missing, uint64_t narrowed, uint64_t no
   settings().noted = noted;
 }
 
+FERRY_API void ferry_enter_formula(int more) { formulas_under_way() += more; }
+
 FERRY_API void ferry_set_kernel_limits(const char* rows, int refuse) { set_kernel_limits(rows, refuse != 0); }
 FERRY_API void ferry_cast_double_to_float() { settings().casts_double = true; }
 
