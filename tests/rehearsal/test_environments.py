@@ -10,9 +10,11 @@ import time
 import zipfile
 from pathlib import Path
 
+import click
 import pytest
 
 from torchferry.backends.target import Target
+from torchferry.cli.rehearse import _options_again, command
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal.environments import filling, package_installer, store
@@ -277,3 +279,22 @@ def test_it_is_made_of_what_pip_is_told_and_of_nothing_else(
     if cuda:
         assert "nvidia" not in next(site_packages.glob("torch-*.dist-info/METADATA")).read_text()
         assert not (site_packages / "torch" / "lib" / "libtorch_cuda.so").exists()
+
+
+def test_the_command_in_an_environment_has_every_other_option(tmp_path: Path) -> None:
+    profile = tmp_path / "card.toml"
+    profile.write_text('extends = "910B"\n', encoding="utf-8")
+    given = [
+        *("-t", "npu", "--card", "910B4", "--devices", "2", "--profile", str(profile), "--plugin", "simulated"),
+        *("--fault", "op=mm,kind=nan", "--fault", "op=add,kind=nan", "--fallback", "mm", "--beside-card", "--races"),
+        *("--strict", "--summary-file", str(tmp_path / "seen.json"), "--lang", "zh"),
+    ]
+    program = ["--", "python", "train.py", "--strict"]
+    of_environment = ["--with", "torch==2.9.0", "--with-requirements", str(profile), "--python", HERE]
+    first = command.make_context("rehearse", [*given, *of_environment, *program])
+    again = command.make_context("rehearse", [*_options_again(first, lang="en"), *program])
+    lost = {name for name, value in first.params.items() if again.params[name] != value}
+    assert lost == {"lang", "packages", "requirement_files", "python"}
+    assert again.params["lang"] == "en"
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    assert [each.name for each in options if first.params.get(each.name or "") in (None, "", False, ())] == []

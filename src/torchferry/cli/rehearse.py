@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -124,22 +125,11 @@ def command(
     lang = lang or language()
     wanted = str(named_target(target, Path()))
     if packages or requirement_files or python:
-        options = {
-            "--target": [wanted], "--card": [card], "--devices": [str(devices or "")],
-            "--profile": [str(profile or "")], "--fault": fault, "--fallback": fallback, "--plugin": [plugin],
-            "--summary-file": [str(summary_file or "")], "--lang": [lang],
-        }  # fmt: skip
-        flags = [
-            name for name, given in (("--beside-card", beside_card), ("--strict", strict), ("--races", races)) if given
-        ]
-        given = [word for name, values in options.items() for value in values if value for word in (name, value)]
         environment = environment_request(Target.requested(wanted), packages, requirement_files, python, plugin)
-        _enter(environment, ["rehearse", *given, *flags, "--", *command], command[0], lang)
+        options = _options_again(click.get_current_context(), target=wanted, lang=lang)
+        _enter(environment, ["rehearse", *options, "--", *command], command[0], lang)
     rehearsal = prepare(
-        *(wanted, card, devices or 0, profile, fault, plugin),
-        beside_card=beside_card,
-        fallback=fallback,
-        races=races,
+        wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback, races=races
     )
     print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
     backend = rehearsal.resolved().backend
@@ -168,6 +158,30 @@ def command(
     ):
         code = exitcodes.FINDINGS
     sys.exit(code)
+
+
+_OF_ENVIRONMENT = frozenset({"packages", "requirement_files", "python"})
+"""The options that say in which environment is rehearsed."""
+
+
+def _options_again(context: click.Context, **instead: str) -> Iterator[str]:
+    """Yield the options of a command as words for the same command in an environment, but for those that name it.
+
+    Args:
+        context: The command with what it was given.
+        instead: Values that stand for those that were given.
+    """
+    values = {**context.params, **instead}
+    for option in context.command.params:
+        value = values.get(option.name or "")
+        if not isinstance(option, click.Option) or option.name in _OF_ENVIRONMENT or value in (None, "", False):
+            continue
+        word = max(option.opts, key=len)
+        if option.is_flag:
+            yield word
+            continue
+        for each in value if option.multiple else (value,):
+            yield from (word, str(each))
 
 
 def _enter(asked: tuple[EnvironmentRequest, Message | None], arguments: list[str], program: str, lang: str) -> NoReturn:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message
 
 _SPACES = "\t\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 """What `str.isprintable` refuses though it only takes room."""
@@ -75,6 +76,11 @@ def print_text(*lines: str, end: str = "\n") -> None:
 def print_notice(*lines: str, end: str = "\n") -> None:
     """Print to standard error what is not the result, such as a warning or an error: lines, as `print_text` does."""
     _print(sys.stderr, lines, end)
+
+
+def print_own_notice(message: Message) -> None:
+    """Print to standard error what torchferry itself says, beside what the program prints."""
+    print_notice(f"torchferry: {message}")
 
 
 def print_error(lines: Iterable[str]) -> None:

@@ -59,39 +59,6 @@ class Told(NamedTuple):
     consulted: dict[Parameter, Given | None]
 
 
-class Answers:
-    """The answers to one condition, by what was given to the parameters that it asks for, one after the other.
-
-    A condition on a way is met with as many arguments as there are calls that lead to it. Which parameter is asked for
-    next depends on what was given to those before, so that answers are found by as many look-ups as one has asked for.
-    """
-
-    __slots__ = ("_asks", "_told")
-
-    def __init__(self) -> None:
-        self._told: Told | None = None
-        self._asks: dict[Parameter, dict[Given | None, Answers]] = {}
-
-    def find(self, bound: Mapping[Parameter, Given]) -> Told | None:
-        """Return an answer that holds where some parameters are given, or None."""
-        if self._told is not None:
-            return self._told
-        for parameter, by_given in self._asks.items():
-            behind = by_given.get(bound.get(parameter))
-            told = behind.find(bound) if behind is not None else None
-            if told is not None:
-                return told
-        return None
-
-    def keep(self, told: Told) -> None:
-        """Keep an answer."""
-        here = self
-        for parameter, given in told.consulted.items():
-            here = here._asks.setdefault(parameter, {}).setdefault(given, Answers())
-        if here._told is None:
-            here._told = told
-
-
 class SharedAnswers:
     """The answers that were given to the programs of a project, each by what it depends on."""
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Set
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.programs.answers import Answer, Answers, Known, SharedAnswers, Told, Truth
+from torchferry.programs.answers import Answer, Known, SharedAnswers, Told, Truth
 from torchferry.programs.asked import is_there, sounds_of_cuda
 from torchferry.programs.parameters import Expression, Given, Parameter
 from torchferry.programs.program_facts import ProgramFacts
+from torchferry.programs.sharing import ParameterTree
 from torchferry.programs.stored import COMPARED, is_guarded, is_namespace
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.value_types import ValueTypes
@@ -58,7 +59,7 @@ class Conditions(Values):
         self._staying = staying
         self._target = target
         self._shared = shared
-        self._answers: defaultdict[ast.expr, Answers] = defaultdict(Answers)
+        self._answers: defaultdict[ast.expr, ParameterTree[Told]] = defaultdict(ParameterTree)
         self._types = ValueTypes(facts, self._objects, self.answer)
 
     def told(
@@ -82,13 +83,13 @@ class Conditions(Values):
         facts = self.facts
         known = self._shared.find(test, bound, facts.number)
         if known is not None:
-            answers.keep(known)
+            answers.keep(known.consulted, known)
             return known.answer, known.asked
         with facts.by_itself() as dependencies:
             facts.bound = bound
             answer = self.answer(Expression(file, names, test))
             told = Told(answer, frozenset(facts.asked), facts.consulted)
-        answers.keep(told)
+        answers.keep(told.consulted, told)
         self._shared.keep(test, dependencies, told)
         return told.answer, told.asked
 

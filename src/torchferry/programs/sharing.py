@@ -8,7 +8,7 @@ of questions: another program is led through it by its own answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from torchferry.core.record import NamedTuple
@@ -139,36 +139,70 @@ class SharedTree(Generic[T]):
             tree._found = found
 
 
-class GivenTrees(Generic[T]):
-    """What one search found, by what was given to the parameters that decided, one after the other."""
+class ParameterTree(Generic[T]):
+    """Values by what is given to the parameters that decide, one after the other.
 
-    __slots__ = ("_asks", "_tree")
+    Which parameter decides next depends on what was given to those before, so that a value is found by as many look-ups
+    as parameters decide.
+    """
+
+    __slots__ = ("_behind", "value")
 
     def __init__(self) -> None:
-        self._tree: SharedTree[T] | None = None
-        self._asks: dict[Parameter, dict[Given | None, GivenTrees[T]]] = {}
+        self.value: T | None = None
+        """What holds where this was given, whatever else is."""
+        self._behind: dict[Parameter, dict[Given | None, ParameterTree[T]]] = {}
+
+    def values(self, bound: Mapping[Parameter, Given]) -> Iterator[T]:
+        """Yield the values that hold where some parameters are given."""
+        if self.value is not None:
+            yield self.value
+        for parameter, by_given in self._behind.items():
+            behind = by_given.get(bound.get(parameter))
+            if behind is not None:
+                yield from behind.values(bound)
+
+    def find(self, bound: Mapping[Parameter, Given]) -> T | None:
+        """Return the first of these, or None."""
+        return next(self.values(bound), None)
+
+    def keep(self, consulted: Mapping[Parameter, Given | None], value: T) -> None:
+        """Keep a value, unless one is kept for the same."""
+        place = self.at(consulted)
+        if place.value is None:
+            place.value = value
+
+    def at(self, consulted: Mapping[Parameter, Given | None]) -> ParameterTree[T]:
+        """Return the tree below what was given to some parameters, in this order."""
+        tree = self
+        for parameter, given in consulted.items():
+            by_given = tree._behind.setdefault(parameter, {})
+            tree = by_given.get(given) or by_given.setdefault(given, ParameterTree())
+        return tree
+
+
+class GivenTrees(Generic[T]):
+    """What one search found, by what was given to the parameters that decided, and by what the program says."""
+
+    __slots__ = ("_tree",)
+
+    def __init__(self) -> None:
+        self._tree: ParameterTree[SharedTree[T]] = ParameterTree()
 
     def find(self, bound: Mapping[Parameter, Given], number: Callable[[Question], int]) -> T | None:
         """Return what was found where the same was given, for a program that answers the same; else None."""
-        found = self._tree.find(number) if self._tree is not None else None
-        if found is not None:
-            return found
-        for parameter, by_given in self._asks.items():
-            behind = by_given.get(bound.get(parameter))
-            found = behind.find(bound, number) if behind is not None else None
+        for tree in self._tree.values(bound):
+            found = tree.find(number)
             if found is not None:
                 return found
         return None
 
     def keep(self, consulted: Mapping[Parameter, Given | None], facts: Mapping[Question, int], found: T) -> None:
         """Keep what was found where something was given."""
-        here = self
-        for parameter, given in consulted.items():
-            by_given = here._asks.setdefault(parameter, {})
-            here = by_given.get(given) or by_given.setdefault(given, GivenTrees())
-        if here._tree is None:
-            here._tree = SharedTree()
-        here._tree.keep(facts, found)
+        place = self._tree.at(consulted)
+        if place.value is None:
+            place.value = SharedTree()
+        place.value.keep(facts, found)
 
 
 class SharedResults:

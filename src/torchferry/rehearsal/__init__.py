@@ -80,7 +80,7 @@ def enable(
     from torchferry.rehearsal.driver.plugin import not_taken
 
     file = None if profile is None else Path(profile)
-    rehearsal = prepare(*(target, card, devices, file, faults, str(plugin)), beside_card=beside_card, races=races)
+    rehearsal = prepare(target, card, devices, file, faults, str(plugin), beside_card=beside_card, races=races)
     hint = not_taken(rehearsal.resolved().backend, str(plugin), target.partition("@")[2])
     if hint is not None:
         warnings.warn(hint.render(), stacklevel=2)

@@ -24,9 +24,9 @@ from pathlib import Path
 from torchferry.core import env, supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.core.progress import doing
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_own_notice
 from torchferry.core.tool_environment import find_tool, tool_environment
 
 SOURCES = Path(__file__).with_name("csrc")
@@ -284,7 +284,7 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            _tell(say("another process is building the library of the simulated card; waiting for it"))
+            print_own_notice(say("another process is building the library of the simulated card; waiting for it"))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -292,7 +292,7 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
 
 
 def _build(recipe: Recipe, path: Path) -> None:
-    _tell(
+    print_own_notice(
         say(
             "building the library of the simulated card for torch {torch}: once for this torch and compiler, about "
             "{seconds} s of one core",
@@ -303,7 +303,7 @@ def _build(recipe: Recipe, path: Path) -> None:
     started = time.monotonic()
     with doing(say("building the library of the simulated card (about {seconds} s)", seconds=SECONDS)):
         _compile(recipe, path)
-    _tell(say("built in {seconds} s", seconds=f"{time.monotonic() - started:.0f}"))
+    print_own_notice(say("built in {seconds} s", seconds=f"{time.monotonic() - started:.0f}"))
 
 
 def _compile(recipe: Recipe, output: Path) -> None:
@@ -336,7 +336,3 @@ def run_compiler(command: list[str]) -> str:
     if full:
         raise _unwritable(_cache(), full[0])
     return ([line for line in lines if "error" in line.lower()] or lines or ["?"])[0]
-
-
-def _tell(message: Message) -> None:
-    print_notice(f"torchferry: {message.render()}")

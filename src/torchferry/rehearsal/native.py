@@ -64,7 +64,32 @@ class MemoryStats(NamedTuple):
     total_freed: int
 
 
-class Native:
+class LimitedKernels:
+    """What the kernels of the simulated device take, and those that stand for a plugin's."""
+
+    LIMIT_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
+        "ferry_set_kernel_limits": (None, [ctypes.c_char_p, ctypes.c_int]),
+        "ferry_enter_formula": (None, [ctypes.c_int]),
+        "ferry_cast_double_to_float": (None, []),
+    }
+    """The functions of the library that are called, with their results and arguments."""
+
+    _library: ctypes.CDLL
+
+    def enter_formula(self, more: int) -> None:
+        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
+        self._library.ferry_enter_formula(more)
+
+    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
+        """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
+        self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
+
+    def cast_double_to_float(self) -> None:
+        """Let a cast on the device to float64 give float32."""
+        self._library.ferry_cast_double_to_float()
+
+
+class Native(LimitedKernels):
     """The device of this process. There can be one; `session.start` makes it."""
 
     def __init__(self, path: Path, device_name: str, title: str) -> None:
@@ -173,18 +198,6 @@ class Native:
         It is so for dense tensors, and with `every_layout` for sparse and nested ones too.
         """
         self._library.ferry_set_mode(operator.encode(), MODES[mode], int(every_layout))
-
-    def enter_formula(self, more: int) -> None:
-        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
-        self._library.ferry_enter_formula(more)
-
-    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
-        """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
-        self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
-
-    def cast_double_to_float(self) -> None:
-        """Let a cast on the device to float64 give float32."""
-        self._library.ferry_cast_double_to_float()
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls; `kind` is one of `FAULTS`, of which `none` mends it again."""
@@ -395,9 +408,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),
         "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
-        "ferry_set_kernel_limits": (None, [text, number]),
-        "ferry_enter_formula": (None, [number]),
-        "ferry_cast_double_to_float": (None, []),
+        **LimitedKernels.LIMIT_FUNCTIONS,
         "ferry_set_rounding": (None, [number, number]),
         "ferry_set_fallback_warns": (None, [number]),
         "ferry_refuse_memory_formats": (None, []),

@@ -61,7 +61,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     profile = None if options.rehearse_profile is None else Path(options.rehearse_profile)
     try:
         rehearsal = prepare(
-            *(target, options.rehearse_card, options.rehearse_devices, profile, (), options.rehearse_plugin),
+            target,
+            options.rehearse_card,
+            options.rehearse_devices,
+            profile,
+            (),
+            options.rehearse_plugin,
             races=options.rehearse_races,
         )
         with supported_torch.needed("pytest --rehearse"):

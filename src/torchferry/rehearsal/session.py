@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
@@ -36,7 +36,7 @@ from torchferry.rehearsal import (
 )
 from torchferry.rehearsal.config import Rehearsal, read, session_folder
 from torchferry.rehearsal.driver.description import load_driver
-from torchferry.rehearsal.native import DTYPE_CODES, Native
+from torchferry.rehearsal.native import DTYPE_CODES, LimitedKernels, Native
 from torchferry.rehearsal.operator_modes import Modes, modes
 from torchferry.rehearsal.profile import ROUNDING_BITS, Profile
 from torchferry.rehearsal.published_limits import formulas
@@ -65,16 +65,6 @@ class Session:
     def profile(self) -> Profile:
         """The card."""
         return self.rehearsal.profile
-
-
-class _TakesLimits(Protocol):
-    """A device, simulated or of a plugin that was taken over."""
-
-    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None: ...
-
-    def enter_formula(self, more: int) -> None: ...
-
-    def cast_double_to_float(self) -> None: ...
 
 
 _session: Session | None = None
@@ -248,7 +238,7 @@ def _fallback_is_off(backend: type[Backend], version: str) -> bool:
     return bool(switched) and table.fallback_switched == "error"
 
 
-def use_kernel_limits(device: _TakesLimits, profile: Profile) -> None:
+def use_kernel_limits(device: LimitedKernels, profile: Profile) -> None:
     """Tell a device what the vendor publishes of the card's kernels, and how the plugin casts."""
     if profile.kernel_limits and profile.beyond_limits != "ignore":
         device.set_kernel_limits(profile.kernel_limits, refuse=profile.beyond_limits == "refuse")

@@ -176,13 +176,17 @@ class FirstDecisions(NamedTuple):
 def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
     """Return what to decide first: as much of it with its texts as the first screen has room for, at least one.
 
+    None has its text there where all of them stand directly below.
+
     Args:
         report: The report.
         room: How many lines of the first screen are left, for them and for the commands.
         layout: How they are written.
     """
-    room = room_for_first(report, room)
     first = report.decisions.first(MOST_FIRST)
+    if not names_first(report):
+        return FirstDecisions(first, 0, 0)
+    room = room_for_first(report, room)
     several = ((count, lines) for lines in range(_MOST_TEXT, 1, -1) for count in range(len(first), 1, -1))
     for count, text_lines in (*several, *((1, lines) for lines in range(_MOST_TEXT, 1, -1))):
         chosen = FirstDecisions(first, count, text_lines)
@@ -225,7 +229,7 @@ def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
 
 def first_decisions(report: Report, first: FirstDecisions, layout: TextLayout) -> Iterator[str]:
     """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
-    if not names_first(report):
+    if not first.with_text:
         return
     yield ""
     yield layout.title(first_title(report, first.decisions))

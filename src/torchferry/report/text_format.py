@@ -92,9 +92,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
     if verbose or len(report.programs) < FEW:
         yield from _programs(report, decisions, layout)
     yield from unresolved_lines(report, layout)
-    yield from decision_lines(
-        decisions.to_decide, layout, first.decisions[: first.with_text] if names_first(report) else ()
-    )
+    yield from decision_lines(decisions.to_decide, layout, first.decisions[: first.with_text])
     yield from fix_lines(decisions.to_read, layout)
     yield from accepted_lines(report, layout)
     yield from _left_alone(report, lang)

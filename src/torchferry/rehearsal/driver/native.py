@@ -12,8 +12,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.rehearsal.driver.building import driver_core
 from torchferry.rehearsal.driver.description import Queue, SimulatedDriver
-from torchferry.rehearsal.native import DTYPE_CODES, FAULTS, MODES, mask_of_dtypes, watch_refusals
-from torchferry.rehearsal.published_limits import for_device
+from torchferry.rehearsal.native import FAULTS, MODES, LimitedKernels, mask_of_dtypes, watch_refusals
 
 CARD_ADDRESS_BIT = 1 << 46
 """As in `csrc/card_address.h`."""
@@ -88,7 +87,7 @@ class Machine:
         return _counts(self._core.ferry_refused())
 
 
-class TakenOver:
+class TakenOver(LimitedKernels):
     """The operators of the plugin, computed by the CPU."""
 
     def __init__(self, library: Path, device_type: str, driver: SimulatedDriver) -> None:
@@ -107,9 +106,7 @@ class TakenOver:
             "ferry_draw_by": (None, [ctypes.c_void_p]),
             "ferry_served": (text, []),
             "ferry_set_dtypes": (None, [ctypes.c_uint64] * 3),
-            "ferry_set_kernel_limits": (None, [text, number]),
-            "ferry_enter_formula": (None, [number]),
-            "ferry_cast_double_to_float": (None, []),
+            **self.LIMIT_FUNCTIONS,
             "ferry_set_mode": (None, [text, number]),
             "ferry_set_fault": (None, [text, number, ctypes.c_double, ctypes.c_int64]),
             "ferry_set_rounding": (None, [number, number]),
@@ -168,18 +165,6 @@ class TakenOver:
     def set_mode(self, operator: str, mode: str) -> None:
         """Take an operator away, or give it back."""
         self._library.ferry_set_mode(operator.encode(), MODES[mode])
-
-    def enter_formula(self, more: int) -> None:
-        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
-        self._library.ferry_enter_formula(more)
-
-    def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:
-        """Refuse what no published list of a kernel has, or only tell of it; see `published_limits.text_of`."""
-        self._library.ferry_set_kernel_limits(for_device(limits, DTYPE_CODES).encode(), int(refuse))
-
-    def cast_double_to_float(self) -> None:
-        """Let a cast on the device to float64 give float32."""
-        self._library.ferry_cast_double_to_float()
 
     def set_fault(self, operator: str, kind: str, scale: float, after: int) -> None:
         """Spoil an operator after `after` right calls."""

@@ -20,7 +20,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, say
 from torchferry.core.own_python import module_command
 from torchferry.core.progress import doing
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_own_notice
 from torchferry.core.tool_environment import tool_environment
 from torchferry.rehearsal.environments import cuda_free
 from torchferry.rehearsal.environments.package_installer import NoAnswerError, NotOfferedError, PackageInstaller
@@ -102,8 +102,7 @@ def _own_distribution_text(file: str) -> str:
 def _own_needs() -> list[str]:
     """Return what torchferry needs of other packages, without its extras."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        needs = map(Requirement, importlib.metadata.requires("torchferry") or ())
-        return [str(each) for each in needs if each.marker is None or "extra" not in str(each.marker)]
+        return [*_needs_of(importlib.metadata.distribution("torchferry"))]
     return ["click>=8.1", "rich>=13", "packaging>=23", "tomli>=2"]
 
 
@@ -156,7 +155,7 @@ def _install_torch(
         if not cuda_free.is_for_cuda(wheel):
             installer.install(str(wheel), *beside)
             return
-        _tell(
+        print_own_notice(
             say(
                 "no build of torch {version} for the CPU is offered; that for CUDA is taken, without its libraries",
                 version=request.torch,
@@ -166,16 +165,15 @@ def _install_torch(
             cuda_free.unpack(wheel, site_packages, release=supported_torch.release(request.torch))
     distribution = _installed(site_packages, "torch")
     _write_needs(distribution)
-    needs = [
-        each for each in _needs_here(distribution) if not _OF_CUDA.match(canonicalize_name(Requirement(each).name))
-    ]
+    needs = [each for each in _needs_of(distribution) if not _OF_CUDA.match(canonicalize_name(Requirement(each).name))]
     installer.install(*needs, *beside)
     for point in distribution.entry_points:
         if point.group == "console_scripts":
             _script(site_packages.parents[2], point.name, point.module, point.attr)
 
 
-def _needs_here(distribution: importlib.metadata.Distribution) -> Iterator[str]:
+def _needs_of(distribution: importlib.metadata.Distribution) -> Iterator[str]:
+    """Yield what a distribution needs of others, without its extras."""
     for text in distribution.requires or ():
         requirement = Requirement(text)
         if requirement.marker is None or "extra" not in str(requirement.marker):
@@ -237,7 +235,7 @@ def _install_plugin(installer: PackageInstaller, request: EnvironmentRequest, si
                 ),
             ) from None
         newest = max(same, key=Version)
-        _tell(
+        print_own_notice(
             say(
                 "{plugin} has no wheel for Python {python}; {newest} of the same release has",
                 plugin=request.plugin,
@@ -246,10 +244,6 @@ def _install_plugin(installer: PackageInstaller, request: EnvironmentRequest, si
             )
         )
         installer.install("--no-deps", "--only-binary=:all:", f"{plugin.name}=={newest}")
-    needs = [each for each in _needs_here(_installed(site_packages, plugin.name)) if Requirement(each).name != "torch"]
+    needs = [each for each in _needs_of(_installed(site_packages, plugin.name)) if Requirement(each).name != "torch"]
     held = site_packages.parents[2] / _HELD
     installer.install("--constraint", str(held), *_PLUGIN_IMPORTS, *needs)
-
-
-def _tell(message: Message) -> None:
-    print_notice(f"torchferry: {message.render()}")

@@ -15,8 +15,8 @@ from torchferry.core import env
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.folders import remove_tree, walk
 from torchferry.core.json_text import parsed_json
-from torchferry.core.messages import Message, say
-from torchferry.core.terminal import print_notice
+from torchferry.core.messages import say
+from torchferry.core.terminal import print_own_notice
 from torchferry.rehearsal.environments import filling
 from torchferry.rehearsal.environments.request import EnvironmentRequest
 
@@ -156,7 +156,7 @@ def _read(folder: Path) -> KeptEnvironment | None:
 def _make(folder: Path, request: EnvironmentRequest) -> KeptEnvironment:
     holds = [f"torch=={request.torch}", *filter(None, [request.plugin]), *request.packages]
     holds += [f"-r {path}" for path in request.requirement_files]
-    _tell(
+    print_own_notice(
         say(
             "making the environment {name} with Python {python}: {holds}; once, in about two minutes",
             name=request.name,
@@ -177,7 +177,7 @@ def _make(folder: Path, request: EnvironmentRequest) -> KeptEnvironment:
     made = _read(folder)
     if made is None:
         raise TorchferryError(say("the environment {name} was removed while it was made", name=request.name))
-    _tell(
+    print_own_notice(
         say(
             "made in {seconds} s: {gigabytes} GB in {folder}",
             seconds=f"{time.monotonic() - started:.0f}",
@@ -204,7 +204,7 @@ def _lock(descriptor: int, kind: int, name: str) -> None:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        _tell(say("another process is making the environment {name}; waiting for it", name=name))
+        print_own_notice(say("another process is making the environment {name}; waiting for it", name=name))
         fcntl.flock(descriptor, kind)
 
 
@@ -223,7 +223,3 @@ def in_use(request: EnvironmentRequest) -> Iterator[KeptEnvironment]:
         yield used.environment
     finally:
         os.close(used.descriptor)
-
-
-def _tell(message: Message) -> None:
-    print_notice(f"torchferry: {message.render()}")

@@ -12,7 +12,7 @@ References:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Effect, Finding, Grade
@@ -20,6 +20,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import MISSING, Guard, guard_of, without
+from torchferry.source.flow.syntax import callee
 
 _KERNELS = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
 """What makes a kernel of a function."""
@@ -37,7 +38,8 @@ class TritonKernel(Rule):
         once = OncePerBlock(context.file)
         triton = context.target.backend.TRITON
         note = context.target.row("packages", "triton").remark
-        kernels = any(context.names.qualified(each) in _KERNELS for each in _decorators(context.file.tree))
+        decorators = (each for function in context.file.functions for each in function.decorator_list)
+        has_kernels = any(context.names.qualified(callee(each)) in _KERNELS for each in decorators)
         for reference in context.names.references("triton"):
             if not isinstance(reference.node, ast.alias):
                 continue
@@ -53,9 +55,8 @@ class TritonKernel(Rule):
                     note=note or say("check each kernel"),
                 )
                 # each kernel decides, and none was read
-                grade = (
-                    Grade.MANUAL if kernels and guard_of(context.file, statement, MISSING) is Guard.NONE else Grade.NOTE
-                )
+                is_needed = has_kernels and guard_of(context.file, statement, MISSING) is Guard.NONE
+                grade = Grade.MANUAL if is_needed else Grade.NOTE
                 reported = self.finding(context, span, message, grade, effect=Effect.UNKNOWN)
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
@@ -71,10 +72,3 @@ class TritonKernel(Rule):
                 blocker = guard is Guard.NONE
                 reported = self.finding(context, span, message, grade, effect=effect, blocker=blocker, lacks="triton")
             yield from once.first(statement, reported)
-
-
-def _decorators(tree: ast.AST) -> Iterator[ast.expr]:
-    """Yield what decorates the functions of a file, without arguments."""
-    for node in ast.walk(tree):
-        for each in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            yield each.func if isinstance(each, ast.Call) else each
