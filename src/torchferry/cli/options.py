@@ -57,7 +57,13 @@ _SELECTION = (
     ),
     click.option("--show-settings", is_flag=True, help="Print the settings that apply, and exit."),
     click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output."),
-    click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Number of processes that read files."),
+    click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1),
+        default=None,
+        help="Number of processes that read files and judge programs.",
+    ),
 )
 _OUTPUT = (
     click.option("-q", "--quiet", is_flag=True, help="Print only the first line."),

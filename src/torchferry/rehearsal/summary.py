@@ -247,9 +247,8 @@ def lines(
 
 
 def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
-    """Return the operators that ran and whose limits on the card nobody publishes; empty without any table."""
-    limits = rehearsal.profile.kernel_limits
-    return [] if limits is None else unknown_among(aggregate.operators, limits)
+    """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table."""
+    return unknown_among(aggregate.operators, rehearsal.profile.kernel_limits or "")
 
 
 def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:
