@@ -315,9 +315,9 @@ def test_a_library_that_is_cut_is_known_by_its_headers(tmp_path: Path) -> None:
     assert plugin_state.cut_library(BACKEND, str(tmp_path)) is None
     for size in (len(whole) - 1, len(whole) // 2, 100, 20, 0):
         library.write_bytes(whole[:size])
-        told = plugin_state.cut_library(BACKEND, str(tmp_path))
-        assert told is not None
-        assert f"it has {size:,} bytes" in told.render("en")
+        message = plugin_state.cut_library(BACKEND, str(tmp_path))
+        assert message is not None
+        assert f"its size is {size:,}" in message.render("en")
     for position in range(64):  # whatever its header says, it is an answer
         library.write_bytes(whole[:position] + b"\xff" + whole[position + 1 : 5000])
         plugin_state.cut_library(BACKEND, str(tmp_path))

@@ -75,7 +75,7 @@ def test_an_import_is_made_ready_where_the_file_is_examined(tmp_path: Path, monk
     monkeypatch.setattr(analysis, "_with_import", with_import)
     monkeypatch.setattr(analysis, "examine_all", examined)
     _analysed(tmp_path, "npu")
-    assert late == ["named.py", "start.py"]  # which speak of no device, and were not parsed
+    assert late == ["start.py"]  # which speaks of no device, and was not parsed
 
 
 @pytest.mark.parametrize(
