@@ -55,7 +55,9 @@ def test_commands_that_tasks_run(path: str, text: str, expected: list[str]) -> N
     assert [len(line) for line in view.split("\n")] == [len(line) for line in text.split("\n")]
 
 
-@pytest.mark.parametrize("path", ["train.py", "config.toml", "setup.py", "a.ini", "packages.json", "Makefile", "justfile.md"])
+@pytest.mark.parametrize(
+    "path", ["train.py", "config.toml", "setup.py", "a.ini", "packages.json", "Makefile", "justfile.md"]
+)
 def test_other_files_have_no_tasks(path: str) -> None:
     assert not has_tasks(path)
 

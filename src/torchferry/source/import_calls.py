@@ -179,6 +179,12 @@ def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:
     return _loaded(names, node.value, node.slice)
 
 
+def may_take_from_loaded(file: PythonFile) -> bool:
+    """Whether a file speaks of `sys.modules`, under whatever name."""
+    aliases = (alias for statement in file.imports for alias in statement.names)
+    return "modules" in file.attributes or any(alias.name == "modules" for alias in aliases)
+
+
 def taken_from_loaded(names: MeaningOfNames, references: Iterable[NameReference]) -> Iterator[ast.expr]:
     """Yield where a module may be taken out of `sys.modules`, the table of those that are loaded.
 

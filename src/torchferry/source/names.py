@@ -452,7 +452,8 @@ class Names:
                 references.append(reference)
                 bound += self._aliases_of(reference.node)
         named: list[ast.expr] = [each.call for each in self.import_calls() if each.module == package]
-        named += import_calls.taken_from_loaded(self, self.references("sys")) if package != "sys" else ()
+        if package != "sys" and import_calls.may_take_from_loaded(self.file):
+            named += import_calls.taken_from_loaded(self, self._find_references("sys", work))
         for node in named:
             if self.named_module(node) == package:  # what is below it is named by the text of the call alone
                 chain = self._dotted(node)
@@ -471,10 +472,9 @@ class Names:
                 scopes_of[identifier] = {
                     binder: scope for scope, binders in self._scopes(identifier).items() for binder in binders
                 }
-            scope = scopes_of[identifier][binding]
             stands_for = self.binding_origin(binding)
             assert stands_for is not None
-            uses = self.uses(identifier, scope)
+            uses = self.uses(identifier, scopes_of[identifier][binding])
             work.spend(len(uses))
             for use in uses:
                 chain = self._dotted(use)
