@@ -14,7 +14,8 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.profiling.report import notes, printable
+from torchferry.profiling.formatting import printable
+from torchferry.profiling.report import notes
 
 PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     loading.loader_workers,

@@ -10,7 +10,7 @@ from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import TrainingProgram, edited, nodes_of_each_step, place_of
 from torchferry.core.messages import say
-from torchferry.profiling.report import printable
+from torchferry.profiling.formatting import printable
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
 

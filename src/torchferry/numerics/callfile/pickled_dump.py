@@ -148,7 +148,7 @@ def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> An
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             memo[len(memo) if argument is None else argument] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(_repeated(memo[argument]))
+            stack.append(_repeated(memo[int(str(argument))]))
         elif name in _TAKES:
             count = _TAKES[name]
             stack[-count:] = [_collected(name, stack[-count:])]
@@ -166,7 +166,7 @@ def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> An
             del stack[-count:]
             _extend(stack[-1], f"{name}S", parts)
         elif name == "GLOBAL":
-            stack.append(_known(*argument.split(" ", 1)))
+            stack.append(_known(*str(argument).split(" ", 1)))
         elif name == "STACK_GLOBAL":
             stack[-2:] = [_known(*stack[-2:])]
         elif name == "REDUCE":

@@ -82,15 +82,16 @@ class SortKey(Rule):
     def _portable(self, context: PythonContext) -> Iterable[Finding]:
         """Ask for the column when the program runs."""
         for node in context.file.strings:
-            column = _COLUMN.match(node.value) if isinstance(node.value, str) else None
+            spelling = str(node.value)
+            column = _COLUMN.match(spelling)
             if column is None or column[1] != cuda.DEVICE_TYPE or _is_metric(context, node):
                 continue  # torch takes CUDA's name of a metric for every device
-            use = f'{context.target.module}.sort_key("{node.value}")'
+            use = f'{context.target.module}.sort_key("{spelling}")'
             parent = context.file.parents.get(node)
             grade = Grade.SAFE if isinstance(parent, ast.keyword) and parent.arg == "sort_by" else Grade.UNSAFE
             message = say(
                 "profiler column `{found}` is for CUDA; on {target} it is `{use}`",
-                found=node.value,
+                found=spelling,
                 target=context.target.title,
                 use=use,
             )
