@@ -76,10 +76,10 @@ def critical_path(trace: RankTrace, links: Links, device: int, step: TimedStep) 
     ]
     if not any(links.launch[number] >= 0 for number in works):
         return None
-    return _Walk(trace, links, step, works).path()
+    return _BackwardWalk(trace, links, step, works).path()
 
 
-class _Thread:
+class _ThreadPieces:
     """What a thread does, as pieces without holes between its first and last call."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class _Thread:
         return (self.starts[at], self.owners[at]) if at >= 0 else (time, -2)
 
 
-class _Walk:
+class _BackwardWalk:
     """Goes back from the end of a step."""
 
     def __init__(self, trace: RankTrace, links: Links, step: TimedStep, works: list[int]) -> None:
@@ -260,7 +260,7 @@ class _Walk:
         most = max(self._threads, key=lambda thread: len(self._threads[thread].starts), default=0)
         return next((thread for thread in marks if thread in self._threads), most)
 
-    def _laid_out(self) -> dict[int, _Thread]:
+    def _laid_out(self) -> dict[int, _ThreadPieces]:
         """Return what each thread does in the step: operators, calls of the driver, and waits for the next batch."""
         found: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for index, call in enumerate(self._trace.calls):
@@ -270,8 +270,8 @@ class _Walk:
                 found[call.thread].append((call.start, -call.end, index))
         return {thread: self._pieces(sorted(calls)) for thread, calls in found.items()}
 
-    def _pieces(self, calls: list[tuple[int, int, int]]) -> _Thread:
-        lane = _Thread()
+    def _pieces(self, calls: list[tuple[int, int, int]]) -> _ThreadPieces:
+        lane = _ThreadPieces()
         opened: list[tuple[int, int]] = []
 
         def begin(time: int, owner: int) -> None:

@@ -63,7 +63,7 @@ class _Storage(NamedTuple):
     values: Tensor
 
 
-class _Mark:
+class _StackMark:
     """Where a sequence begins on the stack."""
 
 
@@ -144,7 +144,7 @@ def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> An
         elif name in _EMPTY:
             stack.append(_EMPTY[name]())
         elif name == "MARK":
-            stack.append(_Mark())
+            stack.append(_StackMark())
         elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             memo[len(memo) if argument is None else argument] = stack[-1]
         elif name in ("GET", "BINGET", "LONG_BINGET"):
@@ -153,7 +153,7 @@ def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> An
             count = _TAKES[name]
             stack[-count:] = [_collected(name, stack[-count:])]
         elif name in ("TUPLE", "LIST", "DICT", "APPENDS", "SETITEMS"):
-            at = next(place for place in range(len(stack) - 1, -1, -1) if isinstance(stack[place], _Mark))
+            at = next(place for place in range(len(stack) - 1, -1, -1) if isinstance(stack[place], _StackMark))
             parts = stack[at + 1 :]
             del stack[at:]
             if name in ("APPENDS", "SETITEMS"):
