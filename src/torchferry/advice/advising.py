@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from torchferry.advice import distribution, loading, operators, precision, waiting
+from torchferry.advice import batching, distribution, loading, operators, precision, waiting
 from torchferry.advice.measured import MeasuredRun
 from torchferry.advice.model import Advice, CodePlace, Counsel
 from torchferry.advice.question import AdviceQuestion
@@ -20,6 +20,7 @@ from torchferry.profiling.report import notes
 PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     loading.loader_workers,
     waiting.host_waits,
+    batching.batch_loop,
     operators.cpu_fallback,
     operators.slow_operator,
     precision.layout_lost,
