@@ -26,7 +26,7 @@ def dumped(folder: Path, operator: str, *args: Any, **kwargs: Any) -> Path:
     return path
 
 
-CALLS = {
+CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "aten.addmm": ((torch.ones(4), torch.ones(3, 5), torch.ones(5, 4).double().float()), {}),
     "aten.add.Tensor": ((torch.arange(12.0).view(3, 4).half().t(), torch.ones(4, 3).half()), {"alpha": 2}),
     "aten.cat": (([torch.ones(2, 1), torch.zeros(2, 3)], 1), {}),
