@@ -103,6 +103,7 @@ HOSTILE = {
     "a view beyond its storage": pickle.dumps({"args": (torch.ones(8),), "kwargs": {}}).replace(
         b"K\x08\x85", b"K\x7f\x85"
     ),
+    "no mark": b"\x80\x04t.",
     "the empty stack": b"\x80\x04R.",
 }
 

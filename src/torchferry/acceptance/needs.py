@@ -24,9 +24,9 @@ def what_it_takes(gate: Gate, *, is_left_out: bool = False, is_of_a_part: bool =
 
 
 _STEPS = say(
-    "at least {count} steps (optimizer steps, or calls of a model) in one run, on a device that tells its memory; more "
-    "steps make the interval narrower",
-    count=LEAST_STEPS,
+    "steps of an optimizer or calls of a model in one run, at least: {least}; on a device that tells its memory; with "
+    "more of them the interval is narrower",
+    least=LEAST_STEPS,
 )
 _RUN = say("a command in [runs.target], and for --rehearse in [runs.rehearsal], that runs the model")
 

@@ -153,7 +153,9 @@ def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> An
             count = _TAKES[name]
             stack[-count:] = [_collected(name, stack[-count:])]
         elif name in ("TUPLE", "LIST", "DICT", "APPENDS", "SETITEMS"):
-            at = next(place for place in range(len(stack) - 1, -1, -1) if isinstance(stack[place], _StackMark))
+            at = next((place for place in range(len(stack) - 1, -1, -1) if isinstance(stack[place], _StackMark)), -1)
+            if at < 0:
+                raise ValueError(f"{name} without MARK")
             parts = stack[at + 1 :]
             del stack[at:]
             if name in ("APPENDS", "SETITEMS"):
