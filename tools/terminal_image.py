@@ -21,12 +21,12 @@ WIDTH = 96
 STYLES = (
     (r"^\$ .*", "bold"),
     (r"^Ready .*", "bold green"),
-    (r"^(?:Programs?|Decisions|Decide first|Fixes to read|Next):?", "bold"),
+    (r"^(?:Programs?|Decisions|Fixes to read|Next):?", "bold"),
     (r"blocked by [^:;,]+|not judged", "red"),
     (r"runs? without [\w-]+|may need [^:;,]+|ready after decisions", "yellow"),
     (r"[\w/.-]+\.py(?::\d+)*", "cyan"),
     (r"\b[A-Z]{3}\d{3}(?:-[0-9a-f]{4})?\b", "magenta"),
-    (r"ends with an error|goes wrong in silence", "yellow"),
+    (r"silently wrong|(?<=  )error(?= |:)", "yellow"),
 )
 
 

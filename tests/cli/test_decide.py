@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.process import torchferry
+from torchferry.core import toml
 from torchferry.core.errors import UsageError
 from torchferry.core.finding import Anchor
 from torchferry.core.recorded_decisions import (
@@ -87,6 +89,38 @@ def test_a_place_that_changed_is_asked_about_again(project: Path) -> None:
     scanned = torchferry("scan", ".", "-t", "npu", cwd=project)
     assert "has changed or is gone; the decision no longer applies to it" in scanned.stderr
     assert "accepted" not in scanned.stdout.split("\n", 1)[0]
+
+
+def _by_hand(project: Path, decision: str, choice: str, by: str) -> None:
+    """Write an answer into the file of decisions, as `show` prints it, with who decides."""
+    shown = torchferry("show", decision, ".", "-t", "npu", cwd=project).stdout
+    entries = re.findall(r"^\[\[decision\]\]\n(?:.*\n)*?\]\n", shown, re.MULTILINE)
+    (entry,) = (each for each in entries if f'choice = "{choice}"' in each)
+    with (project / FILE).open("a", encoding="utf-8") as file:
+        file.write(entry.replace('by = ""', f'by = "{by}"'))
+
+
+def test_an_answer_by_hand_is_what_show_prints_with_a_name(project: Path) -> None:
+    (project / "more files").mkdir()
+    (project / "more files" / "caf\u00e9.py").write_text(PROGRAM, encoding="utf-8")
+    capability, fix = _open(project)
+    _by_hand(project, capability, "accept", by="")
+    refused = torchferry("scan", ".", "-t", "npu", cwd=project)
+    assert (refused.returncode, "decision 1 does not say who decided" in refused.stderr) == (2, True)
+    (project / FILE).unlink()
+    _by_hand(project, capability, "accept", by="A. Person")
+    _by_hand(project, fix, "fix", by="B. Person")
+    assert _open(project) == []
+    by_hand = (project / FILE).read_text(encoding="utf-8")
+    (project / FILE).unlink()
+    for decision, choice, by in ((capability, "accept", "A. Person"), (fix, "fix", "B. Person")):
+        assert torchferry("decide", decision, choice, ".", "-t", "npu", "--by", by, cwd=project).returncode == 0
+    commanded = toml.loads((project / FILE).read_text(encoding="utf-8"))
+    assert sorted(map(str, toml.loads(by_hand)["decision"])) == sorted(map(str, commanded["decision"]))
+    (project / FILE).write_text(by_hand, encoding="utf-8")
+    changed = PROGRAM.replace("torch.cuda.get_device_capability()", "torch.cuda.get_device_capability(0)")
+    (project / "train.py").write_text(changed, encoding="utf-8")
+    assert _open(project)  # the place that changed is asked about again
 
 
 WRONG = {

@@ -21,6 +21,7 @@ from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.text_layout import TextLayout, plain
+from torchferry.rules.registry import rules
 
 MESSAGES = (
     say("`{name}` has no counterpart on {target}", name="torch.cuda.x", target="T"),
@@ -83,7 +84,7 @@ def test_what_is_said_alike_of_two_things_is_one_decision() -> None:
     one, other = (finding(line, message) for line, message in enumerate(MESSAGES[:2], 1))
     (decision,) = decisions_of("npu", [one, other], ()).all
     assert decision.subjects == ("torch.cuda.x", "torch.cuda.y")
-    text = "\n".join(decision_lines([decision], TextLayout("en")))
+    text = "\n".join(decision_lines([decision], "npu", TextLayout("en", verbose=True)))
     assert "(and so for `torch.cuda.y`)" in text
 
 
@@ -164,7 +165,7 @@ def test_counts_agree() -> None:
     decisions: Decisions = report.decisions
     said = verdict_sentence(report).render("en")
     assert f"{report.by_grade[Grade.SAFE]} safe fixes, one fix to read and {len(decisions.to_decide)} decisions" in said
-    assert f"Decisions: {len(decisions.to_decide)}; the worst first" in text_format.render(report, "en")
+    assert f"Decisions: {len(decisions.to_decide)}, each with its answers" in text_format.render(report, "en")
     assert report.by_grade[Grade.UNSAFE] == sum(len(each.places) for each in decisions.to_read) == 1
 
 
@@ -186,29 +187,58 @@ def test_the_first_screen_has_the_answers(kinds: int, lang: str, columns: int) -
     text = "\n".join(screen)
     assert re.search(r"^    1  .*xformers.*x\.py$", text, re.MULTILINE)
     assert re.search(r"^   40  .*train0\.py, ", text, re.MULTILINE)
-    assert "package1" in text or kinds > 2
+    assert all(f"package{number}" in text for number in range(1, 9))  # each has its answers there
     shown = re.search(r"torchferry show (\S+) \. -t npu", text)
     assert shown is not None
-    assert re.search(rf"^  {shown[1]} ", text, re.MULTILINE)
-    assert "torchferry scan . -t npu -v" in text
-    assert all(display_width(line) <= columns for line in screen if "torchferry" not in line)
+    assert re.search(rf"^  {shown[1]}[ ,]", text, re.MULTILINE)
+    assert "torchferry migrate" in text or not report.by_grade[Grade.SAFE]
+    wide = [line for line in screen if display_width(line) > columns and "torchferry" not in line]
+    assert not wide
 
 
-def test_a_short_report_names_every_decision_and_tells_eight_of_them_once() -> None:
+def test_a_short_report_names_every_decision_once_with_its_answers() -> None:
     text = say("`{name}` on {target}: " + "a long text of what to do, " * 20, name="x", target="T")
-    findings = tuple(finding(number, text, package=f"package{number:02}") for number in range(1, 21))
+    findings = tuple(finding(number, text, code=f"CUD{200 + number}") for number in range(1, 31))
     report = real()._replace(findings=findings, programs=())
     short = text_format.render(report, "en")
-    assert all(f"package{number:02}" in short for number in range(1, 21))
-    lines = short.split("\n")
-    told = [line.split()[0] for line in lines if re.match(r"  package\d\d  ", line)]
-    assert len(told) == len({*told}) == 8  # of the others the ids are named
-    first = next(number for number, line in enumerate(lines) if line.startswith("Next:"))
-    for some, most in ((lines[:first], 4), (lines[first:], 2)):  # lines of text for each
-        texts = sum(line.startswith("      ") and "a long text" in line for line in some)
-        assert texts == most * sum(bool(re.match(r"  package\d\d  ", line)) for line in some)
+    ids = [each.id for each in report.decisions.to_decide]
+    assert len(ids) == 30
+    assert all(re.search(rf"(^|[ ,;]){name}([ ,;]|$)", short, re.MULTILINE) for name in ids)
+    assert "a long text" not in short  # `torchferry show` and `-v` have it
     whole = "\n".join(text_format.lines(report, TextLayout("en", verbose=True)))
-    assert whole.count("a long text of what to do, a long") > 20 * 2
+    assert whole.count("a long text of what to do, a long") > 30 * 2
+
+
+def test_the_answers_of_rules_are_short() -> None:
+    for rule in rules():
+        for answer in rule.ANSWERS:
+            assert 0 < display_width(answer.render("en")) <= 52, rule.CODE
+            assert 0 < display_width(answer.render("zh")) <= 52, rule.CODE
+
+
+def mixed(count: int) -> tuple[Finding, ...]:
+    """Return findings of so many decisions whose answers differ."""
+    packages = ("flash-attn", "bitsandbytes", "tensorrt", "triton", "apex", "cupy", "unsloth", "deepspeed", "vllm")
+    of_packages = [finding(number, package=name) for number, name in enumerate(packages[:count], 1)]
+    codes = ("PRC101", "ENV101", "DEP103", "CMP101", "DST105", "TCH105", "LIB113", "CUD116", "CUD107", "CNT101")
+    others = [finding(number, code=code) for number, code in enumerate(codes[: max(count - len(packages), 0)], 20)]
+    return (*of_packages, *others)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("columns", [80, 100, 160])
+@pytest.mark.parametrize("count", [1, 3, 6, 9, 19])
+def test_a_decision_that_has_no_room_on_the_first_screen_stands_below_it(count: int, columns: int, lang: str) -> None:
+    """However many there are, each decision is named on the first screen or has a row below, and no answer is lost."""
+    report = real()._replace(findings=mixed(count), programs=())
+    lines = list(text_format.lines(report, TextLayout.of_terminal(lang, plain, False, columns)))
+    for each in report.decisions.to_decide:
+        row = next(line for line in lines if re.match(rf"  (.*[,;] +)?{re.escape(each.id)}[ ,]", line))
+        following = lines[lines.index(row) + 1]
+        for choice in choices_of(each, "npu"):
+            if choice.name:
+                assert choice.name in row + following
+    assert all(display_width(line) <= max(columns, 200) for line in lines)
 
 
 def test_the_ways_of_a_decision_say_once_what_they_share() -> None:

@@ -203,6 +203,9 @@ def check(report: Report, lang: str) -> None:
         assert Counter(page.decisions[name]) == Counter(places)
     full = in_full(report, lang)
     assert (full.findings, full.grades) == (expected.findings, expected.grades)
+    short = text_format.render(report, lang)
+    for each in in_order(report):  # `torchferry show` has all of what the short text names
+        assert re.search(rf"(?<![\w.+-]){re.escape(each.id)}(?![\w.+-])", short)
     text = verbose(report, lang)
     assert listed(text, lang) == expected.findings
     solid = without_blanks(text)
@@ -379,8 +382,9 @@ def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
             f"{plain(choice.text, lang)} {say('costs: {cost}', cost=choice.cost).render(lang)}"
             for choice in choices_of(each, report.target)
         ]
+    every = text + text_format.render(report, lang)  # a short text alone says how all is shown
     for command in page.first("section", "next").all("code") if report.findings else ():
-        assert command.text in text
+        assert command.text in every
     for entry in page.all("ul", "reasons"):
         for reason in entry.all("li"):
             assert said(reason.text)

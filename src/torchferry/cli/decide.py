@@ -22,7 +22,6 @@ from torchferry.core.recorded_decisions import (
     CHOICES,
     FILE,
     FIX,
-    DecidedPlace,
     RecordedDecision,
     decisions_text,
     read_decisions,
@@ -31,7 +30,7 @@ from torchferry.core.recorded_decisions import (
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.report.choices import can_be_accepted
+from torchferry.report.choices import can_be_accepted, decided_places
 from torchferry.report.decisions import ReportedDecision
 from torchferry.rules.decisions import is_decided_by
 from torchferry.rules.family import Subject
@@ -60,11 +59,7 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str) -> 
     setting = settle(choices, rewrite=False)
     chosen = decision_named(scanned(setting, choices), decision)
     _refuse(chosen, choice, asked(choices, setting))
-    places = frozenset(
-        DecidedPlace(finding.location.path, finding.code, finding.anchor)
-        for finding in chosen.findings
-        if is_decided_by(finding, choice)
-    )
+    places = decided_places(chosen, choice)
     new = RecordedDecision(chosen.id, setting.target.name, choice, by.strip() or _user(setting.root), why, places)
     file = setting.root / FILE
     with exclusive(setting.root, fence=WriteFence.around(setting.root)) as tree:

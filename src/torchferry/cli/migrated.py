@@ -181,7 +181,7 @@ def tell_work(report: Report, lang: str) -> None:
     decisions, layout = report.decisions, TextLayout(lang)
     for line in (
         *unresolved_lines(report, layout),
-        *decision_lines(decisions.to_decide, layout),
+        *decision_lines(decisions.to_decide, report.target, layout),
         *fix_lines(decisions.to_read, layout),
         *failure_lines(report, lang),
     ):

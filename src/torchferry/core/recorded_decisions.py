@@ -106,8 +106,13 @@ def _decision(path: Path, number: int, entry: Any) -> RecordedDecision:
         places, list
     ):
         raise problem
-    if texts["choice"] not in CHOICES or not texts["by"].strip():
+    if texts["choice"] not in CHOICES:
         raise problem
+    if not texts["by"].strip():
+        raise UsageError(
+            say("{path}: decision {number} does not say who decided", path=path, number=number),
+            say('write the name: `by = "..."`'),
+        )
     return RecordedDecision(**texts, places=frozenset(_place(place, problem) for place in places))
 
 
@@ -151,13 +156,17 @@ def with_decision(decisions: Iterable[RecordedDecision], new: RecordedDecision) 
 
 def decisions_text(decisions: Iterable[RecordedDecision]) -> str:
     """Return the file of decisions, in an order that does not depend on when they were made."""
-    parts = [_HEAD]
-    for each in sorted(decisions, key=lambda each: (each.target, each.id, each.choice, each.by, each.why)):
-        parts.append("\n[[decision]]\n")
-        parts += [f"{name} = {_quoted(getattr(each, name))}\n" for name in _TEXTS]
-        parts.append("places = [\n")
-        parts += [f"  [{_written(place)}],\n" for place in sorted(each.places)]
-        parts.append("]\n")
+    ordered = sorted(decisions, key=lambda each: (each.target, each.id, each.choice, each.by, each.why))
+    return "".join((_HEAD, *(f"\n{decision_text(each)}" for each in ordered)))
+
+
+def decision_text(decision: RecordedDecision) -> str:
+    """Return one decision as it stands in the file."""
+    parts = ["[[decision]]\n"]
+    parts += [f"{name} = {_quoted(getattr(decision, name))}\n" for name in _TEXTS]
+    parts.append("places = [\n")
+    parts += [f"  [{_written(place)}],\n" for place in sorted(decision.places)]
+    parts.append("]\n")
     return "".join(parts)
 
 
@@ -167,5 +176,10 @@ def _written(place: DecidedPlace) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text as TOML writes it: as JSON does, but for one control character."""
-    return json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Return a text as TOML writes it: as JSON does, with all that nobody can see as numbers."""
+    quoted = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    return "".join(each if each.isprintable() else _escaped(each) for each in quoted)
+
+
+def _escaped(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if ord(letter) <= 0xFFFF else f"\\U{ord(letter):08x}"

@@ -28,7 +28,7 @@ def remarks(
         yield say("The functions of {plugin} are known from public use only, not from its source.", plugin=plugin)
     elif not target.version:
         yield say(
-            "Assumes {plugin} {version}; name another with `--target {name}@VERSION`.",
+            "Assumes {plugin} {version} (`-t {name}@VERSION`).",
             plugin=plugin,
             version=verified[-1],
             name=target.name,

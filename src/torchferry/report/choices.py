@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, noted, say, say_plural
+from torchferry.core.messages import Bilingual, Message, noted, say, say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.core.recorded_decisions import ACCEPT, FIX
+from torchferry.core.recorded_decisions import ACCEPT, FIX, DecidedPlace
 from torchferry.report.decisions import ReportedDecision
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES, plain_attention_speed
 from torchferry.rules.decisions import is_decided_by
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
+
+_VERBS = frozenset({
+    "ask", "build", "call", "check", "install", "leave", "load", "look", "most", "name", "pass", "port", "read",
+    "replace", "run", "set", "simulate", "train", "try", "turn", "use", "write",
+})  # fmt: skip
+"""What a part of a remark of a table begins with that says what to do, such as `use the CPU build of torch`."""
 
 
 class DecisionChoice(NamedTuple):
@@ -19,11 +27,15 @@ class DecisionChoice(NamedTuple):
         name: What `torchferry decide` calls it; empty for what a person does in the code or on the machine.
         text: What it means.
         cost: What it costs.
+        brief: What it is in few words, as a list of decisions has it.
+        is_told: Whether the text of the decision says this too.
     """
 
     name: str
     text: Message
     cost: Message
+    brief: Message
+    is_told: bool = False
 
 
 def choices_of(decision: ReportedDecision, target: str) -> list[DecisionChoice]:
@@ -47,6 +59,15 @@ def can_be_accepted(decision: ReportedDecision) -> bool:
     return is_of_code and not decision.stopped
 
 
+def decided_places(decision: ReportedDecision, choice: str) -> frozenset[DecidedPlace]:
+    """Return the places of a decision that a choice, `accept` or `fix`, settles, as they are recorded."""
+    return frozenset(
+        DecidedPlace(finding.location.path, finding.code, finding.anchor)
+        for finding in decision.findings
+        if is_decided_by(finding, choice)
+    )
+
+
 def _edits(decision: ReportedDecision) -> list[DecisionChoice]:
     """Return the edits that torchferry has for places of a decision."""
     if not _has_edits(decision):
@@ -57,7 +78,7 @@ def _edits(decision: ReportedDecision) -> list[DecisionChoice]:
     cost = _places(fixed)
     if left > 0:
         cost = say("{places}; {left} more by hand", places=cost, left=left)
-    return [DecisionChoice(FIX, text, cost)]
+    return [DecisionChoice(FIX, text, cost, say("{text}", text=FIX))]
 
 
 def _has_edits(decision: ReportedDecision) -> bool:
@@ -71,18 +92,57 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
     chosen = Target.named(target)
     places = _places(len(decision.places))
     package = next((name for name in _packages_of(decision) if name in cuda.packages()), "")
-    choices = []
+    facts = rule_facts(decision.code)
     row = chosen.row("packages", package) if package else None
     if row is not None and row.use:
-        use = noted(say("use `{use}` in place of `{package}`", use=row.use, package=package), row.remark)
-        choices.append(DecisionChoice("", use, places))
+        replaced = noted(say("use `{use}` in place of `{package}`", use=row.use, package=package), row.remark)
+        choices = [DecisionChoice("", replaced, places, say("use `{use}`", use=row.use))]
     else:
-        choices.append(DecisionChoice("", say("change the code as the text above says"), places))
+        use = None if facts.about is Subject.COMPILED else _use_in(decision.message)  # such code is ported first
+        advice = _advice_in(decision.message) or (None if row is None else row.remark)
+        changed = say("change the code as the text above says")
+        if use is not None:
+            choices = [DecisionChoice("", use, places, use)]
+        elif facts.answers and not (package and advice):
+            choices = [DecisionChoice("", answer, places, answer) for answer in facts.answers]
+        elif advice is not None:
+            choices = [DecisionChoice("", changed, places, _brief(advice), is_told=True)]
+        else:
+            choices = [DecisionChoice("", changed, places, say("change the code"))]
     speed = plain_attention_speed(chosen) if package in ATTENTION_PACKAGES else None
     if speed is not None:
         plain = say("call `torch.nn.functional.scaled_dot_product_attention` in place of `{package}`", package=package)
-        choices.append(DecisionChoice("", plain, say("{places}; {speed}", places=places, speed=speed)))
+        cost = say("{places}; {speed}", places=places, speed=speed)
+        choices.append(DecisionChoice("", plain, cost, say("`scaled_dot_product_attention`")))
     return choices
+
+
+def _use_in(message: Message) -> Message | None:
+    """Return what the text of a decision says to use, where it comes from a table; None for nothing."""
+    for name, value in message.values:
+        is_used = name == "use" and isinstance(value, str) and value
+        advised = _use_in(value) if isinstance(value, Message) else say("use `{use}`", use=value) if is_used else None
+        if advised is not None:
+            return advised
+    return None
+
+
+def _advice_in(message: Message) -> Bilingual | None:
+    """Return the remark of a table in the text of a decision; None for none."""
+    for name, value in message.values:
+        advised = _advice_in(value) if isinstance(value, Message) else value
+        if isinstance(advised, Bilingual) and name != "target":
+            return advised
+    return None
+
+
+def _brief(remark: Bilingual) -> Message:
+    """Return the part of a remark that says what to do; where none does, why the code has to change."""
+    parts, chinese = [part.removeprefix("else ") for part in remark.en.split("; ")], remark.zh.split("；")
+    number = next((number for number, part in enumerate(parts) if part.partition(" ")[0] in _VERBS), None)
+    if number is None:
+        return say("change the code ({why})", why=remark)
+    return say("{text}", text=Bilingual(parts[number], chinese[number] if len(chinese) == len(parts) else remark.zh))
 
 
 def _packages_of(decision: ReportedDecision) -> tuple[str, ...]:
@@ -91,18 +151,24 @@ def _packages_of(decision: ReportedDecision) -> tuple[str, ...]:
 
 
 def _without(decision: ReportedDecision) -> list[DecisionChoice]:
-    """Return how its programs do without what the target lacks, where not one of them always needs it."""
-    if decision.stopped or not decision.undecided:
-        return []
-    text = say("start the programs so that they do not reach it (the conditions stand under “How programs reach it”)")
-    return [DecisionChoice("", text, say("no code changes; you have to check each run"))]
+    """Return how the project does without what the target lacks, where that is more than a change of the code."""
+    if decision.undecided and not decision.stopped:
+        text = say(
+            "start the programs so that they do not reach it (the conditions stand under “How programs reach it”)"
+        )
+        cost = say("no code changes; you have to check each run")
+        return [DecisionChoice("", text, cost, say("start without it"))]
+    if rule_facts(decision.code).about is Subject.COMPILED:
+        text = say("build and run the project without it, if it can")
+        return [DecisionChoice("", text, _places(len(decision.places)), say("do without it"))]
+    return []
 
 
 def _acceptance(decision: ReportedDecision) -> list[DecisionChoice]:
     if not can_be_accepted(decision):
         return []
     cost = say("no code changes; reports keep saying that you have accepted it")
-    return [DecisionChoice(ACCEPT, say("leave it as it is"), cost)]
+    return [DecisionChoice(ACCEPT, say("leave it as it is"), cost, say("{text}", text=ACCEPT))]
 
 
 def _places(count: int) -> Message:

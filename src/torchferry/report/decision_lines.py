@@ -1,109 +1,249 @@
-"""A decision as lines of text: what happens, which programs wait, where, and what to do."""
+"""A decision as lines of text: in one row what happens, which programs wait and the answers; and whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
-from torchferry.core.messages import Message, cut, display_width, say, say_plural
+from torchferry.core.finding import Effect
+from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
+from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
-from torchferry.report.decisions import ReportedDecision, decisions_title, effect_words
+from torchferry.report.choices import choices_of
+from torchferry.report.decisions import WORST_EFFECT_FIRST, ReportedDecision, decisions_title, effect_words
 from torchferry.report.programs import circumstance_of
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many, some_of
 
-_SHORTEST_WORDS = 40
-"""Columns of what happens, behind an id that leaves less in the line."""
+BETWEEN_ANSWERS = " | "
 
-_MOST_PLACES = 3
+_MOST_PLACES = 2
+"""Places in a row; `torchferry show` has them all."""
+
 _MOST_NAMES = 3
-_MOST_DECISIONS = 8
-_MOST_FIXES = 4
-"""Decisions, and fixes to read, that are told with their texts; of the others the ids are named."""
+_LONGEST_SUBJECT = 30
+"""Columns of the name of a thing in a row: a longer one is told by `torchferry show`."""
+
+_LEAST_ANSWERS = 24
+"""Columns that the answers of a row have in any case."""
+
+_SHORTEST_ANSWER = 12
+"""Columns that an answer is not cut below."""
+
+_LONGEST_TOLD = 44
+"""Columns of an answer that is not repeated above a text that says it too."""
+
+_MOST_ROWS = 20
+"""Decisions in a list that have a row; of the others the ids are named."""
 
 _MOST_IDS = 60
-_MOST_TEXT = 2
-"""Lines that the text of a decision takes in a list; `torchferry show` has all of it."""
 
 
-def decision_lines(
-    decisions: Sequence[ReportedDecision], layout: TextLayout, stated: Sequence[ReportedDecision] = ()
-) -> Iterator[str]:
-    """Yield decisions with their text, their programs and their places, behind an empty line.
+def decision_lines(decisions: Sequence[ReportedDecision], target: str, layout: TextLayout) -> Iterator[str]:
+    """Yield decisions behind an empty line: a row for each; with `-v` their whole text and all places.
 
     Args:
         decisions: The decisions.
+        target: The target of their report.
         layout: How they are written.
-        stated: Those of them that stand above, with their texts; they are left out unless everything is shown.
     """
-    left = decisions if layout.verbose else [each for each in decisions if each not in stated]
-    if not left:
-        return
-    yield ""
-    if len(left) == len(decisions):
-        yield layout.title(decisions_title(decisions))
-    else:
-        further = say_plural("Further decisions: one", "Further decisions: {count}; the worst first", count=len(left))
-        yield layout.title(further)
-    yield from lines_of_decisions(left, layout, "manual", max(_MOST_DECISIONS - len(stated), _MOST_FIXES))
-
-
-def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
-    """Yield the fixes that a person reads first, behind an empty line."""
     if not decisions:
         return
     yield ""
-    yield layout.title(say("Fixes to read, which `migrate --unsafe-fixes` makes:"))
-    yield from lines_of_decisions(decisions, layout, "unsafe", _MOST_FIXES)
+    yield layout.title(decisions_title(decisions))
+    if layout.verbose:
+        yield from whole_decisions(decisions, layout, "manual")
+    else:
+        yield from decision_rows(decisions, target, layout)
 
 
-def lines_of_decisions(
-    decisions: Sequence[ReportedDecision],
-    layout: TextLayout,
-    kind: str,
-    most: int = _MOST_DECISIONS,
-    most_text: int = _MOST_TEXT,
-) -> Iterator[str]:
-    """Yield each decision with its text and its places; of those beyond the most that are told, the ids.
-
-    Args:
-        decisions: The decisions.
-        layout: How they are written.
-        kind: The grade whose colour their ids have.
-        most: How many are told, unless everything is shown.
-        most_text: How many lines the text of each takes, unless everything is shown.
-    """
-    shown = decisions if layout.verbose else decisions[:most]
-    for each in shown:
-        yield from _lines_of(each, layout, kind, most_text)
-    others = [visible(each.id) for each in decisions[len(shown) :]]
+def decision_rows(decisions: Sequence[ReportedDecision], target: str, layout: TextLayout) -> Iterator[str]:
+    """Yield a row for each of some decisions, and the ids of those beyond the most that have one."""
+    for each in decisions[:_MOST_ROWS]:
+        yield decision_row((each,), target, layout.lang).line(layout)
+    others = [visible(each.id) for each in decisions[_MOST_ROWS:]]
     if others:
         more = say("... and {count} more: {ids}", count=len(others), ids=some_of(others, _MOST_IDS))
         yield from layout.wrapped(more.render(layout.lang), "  ")
 
 
-def _lines_of(decision: ReportedDecision, layout: TextLayout, kind: str, most_text: int) -> Iterator[str]:
-    """Yield a decision: its id with what happens and where, then what to do."""
-    name, words = visible(decision.id), visible(in_a_row(waiting_words(decision), layout.lang))
-    places = [visible(str(place)) for place in decision.places]
-    room = min(layout.width, LONGEST)
-    words = cut(words, max(room - display_width(f"  {name}  "), _SHORTEST_WORDS))
-    beginning = f"  {layout.paint(name, kind)}  {words}"
-    in_line = "" if layout.verbose else as_many(places, room - display_width(f"  {name}  {words}: "), _MOST_PLACES)
-    yield f"{beginning}{'：' if layout.lang == 'zh' else ': '}{in_line}" if in_line else beginning
-    yield from layout.wrapped(_text_of(decision, layout), "      ", None if layout.verbose else most_text)
-    if layout.verbose:
-        yield from layout.wrapped(", ".join(places), "      ")
+class DecisionRow(NamedTuple):
+    """Decisions that have the same answers, as a row of a list.
+
+    Attributes:
+        decisions: The decisions.
+        names: Their ids.
+        words: What happens, in few words.
+        answers: Their answers, the recommended one first.
+        places: Where it is, of one decision.
+        subject: What it is about, where there is room to name it.
+    """
+
+    decisions: tuple[ReportedDecision, ...]
+    names: str
+    words: str
+    answers: tuple[str, ...]
+    places: tuple[str, ...] = ()
+    subject: str = ""
+
+    def named_within(self, width: int) -> DecisionRow:
+        """Return it with what it is about among the words, where that has room in one line; else without that."""
+        named = self._replace(words=f"{self.subject} {self.words}", subject="")
+        return named if self.subject and named.columns <= width else self._replace(subject="")
+
+    @property
+    def text(self) -> str:
+        """What stands behind the ids, uncut and without places."""
+        return f"{self.words}{BETWEEN_ANSWERS.join(self.answers)}"
+
+    @property
+    def columns(self) -> int:
+        """How many columns it takes uncut."""
+        return display_width(f"  {self.names}  {self.text}")
+
+    def line(self, layout: TextLayout) -> str:
+        """Return it in one line: where that is too short, each answer is cut, and none is lost."""
+        width = min(layout.width, LONGEST)
+        if self.subject:
+            return self.named_within(width).line(layout)
+        room = width - display_width(f"  {self.names}  {self.words}")
+        if room < _LEAST_ANSWERS:  # many ids
+            return cut(f"  {self.names}  {self.text}", width)
+        answers = _within(self.answers, room)
+        places = as_many(self.places, room - display_width(f"{answers}  ()"), _MOST_PLACES) if self.places else ""
+        return f"  {layout.paint(self.names, 'manual')}  {self.words}{answers}" + (f"  ({places})" if places else "")
+
+    def lines(self, layout: TextLayout, most: int) -> list[str]:
+        """Return it in one line or, where that is too short, in several."""
+        if self.columns <= layout.width or most == 1:
+            return [self.line(layout)]
+        first, *others = layout.wrapped(f"{self.names}  {self.text}", "  ", most, "      ")
+        begin = f"  {self.names}"
+        painted = f"  {layout.paint(self.names, 'manual')}{first[len(begin) :]}" if first.startswith(begin) else first
+        return [painted, *others]
+
+
+def decision_row(
+    decisions: Sequence[ReportedDecision], target: str, lang: str, *, above_text: bool = False
+) -> DecisionRow:
+    """Return the row of decisions that have the same answers.
+
+    Args:
+        decisions: The decisions, at least one.
+        target: The target of their report.
+        lang: The language.
+        above_text: Whether the text of the decision follows, so that the row leaves out what it says at length.
+    """
+    first, is_alone = decisions[0], len(decisions) == 1
+    names = ", ".join(visible(each.id) for each in decisions)
+    words = visible(_brief_words(decisions).render(lang))
+    subject = _subject(first) if is_alone and not above_text else ""
+    answers = answers_of(first, target, lang, above_text=above_text)
+    places = tuple(visible(str(place)) for place in first.places) if is_alone else ()
+    return DecisionRow(tuple(decisions), names, f"{words}{'：' if lang == 'zh' else ': '}", answers, places, subject)
+
+
+def _subject(decision: ReportedDecision) -> str:
+    """Return the thing that a decision is about, where its text begins with it and its id does not name it."""
+    subject = next(iter(decision.subjects), "")
+    is_named = not subject or subject.casefold() in decision.id.casefold()
+    if is_named or display_width(subject) > _LONGEST_SUBJECT:
+        return ""
+    return f"`{visible(subject)}`" if decision.message.render("en").startswith(f"`{subject}`") else ""
+
+
+def _within(answers: Sequence[str], room: int) -> str:
+    """Return answers in one line; where it is too long, the longest ones are cut, and no answer is lost."""
+    shown = [*answers]
+    while display_width(BETWEEN_ANSWERS.join(shown)) > room:
+        longest = max(range(len(shown)), key=lambda number: display_width(shown[number]))
+        width = display_width(shown[longest])
+        others = max((display_width(each) for number, each in enumerate(shown) if number != longest), default=0)
+        over = display_width(BETWEEN_ANSWERS.join(shown)) - room
+        new = cut(shown[longest], max(width - over, min(others, width - 1), _SHORTEST_ANSWER))
+        if new == shown[longest]:
+            return cut(BETWEEN_ANSWERS.join(shown), room)
+        shown[longest] = new
+    return BETWEEN_ANSWERS.join(shown)
+
+
+def answers_of(decision: ReportedDecision, target: str, lang: str, *, above_text: bool = False) -> tuple[str, ...]:
+    """Return the answers to a decision in few words, the recommended one first."""
+    answers: list[str] = []
+    for choice in choices_of(decision, target):
+        brief = visible(choice.brief.render(lang))
+        if not choice.name and any(brief.strip("`") in each for each in answers):
+            continue  # a remark names it already
+        if not (above_text and choice.is_told and display_width(brief) > _LONGEST_TOLD):
+            answers.append(brief)
+        else:
+            answers.append(say("as it says").render(lang))
+    return tuple(answers)
+
+
+def whole_decisions(
+    decisions: Sequence[ReportedDecision], layout: TextLayout, kind: str, indent: str = "      "
+) -> Iterator[str]:
+    """Yield each decision with its whole text and all of its places; `kind` is the grade whose colour its id has."""
+    for each in decisions:
+        words = visible(in_a_row(waiting_words(each), layout.lang))
+        yield f"  {layout.paint(visible(each.id), kind)}  {words}"
+        yield from layout.wrapped(text_of(each, layout), indent)
+        yield from layout.wrapped(", ".join(visible(str(place)) for place in each.places), indent)
+
+
+def fix_lines(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
+    """Yield the fixes that a person reads first: their ids and numbers in a line; with `-v` whole, below a title."""
+    if not decisions:
         return
-    if not in_line and most_text > 1:  # else there is no room for them
-        yield cut(f"      {as_many(places, room - 6, _MOST_PLACES) or places[0]}", LONGEST)
+    if layout.verbose:
+        yield ""
+        yield layout.title(say("Fixes to read, which `migrate --unsafe-fixes` makes:"))
+        yield from whole_decisions(decisions, layout, "unsafe")
+        return
+    counted = [_counted(each) for each in decisions]
+    line = say("Fixes to read (`migrate --unsafe-fixes --diff` shows them): {names}", names=some_of(counted, _MOST_IDS))
+    yield from layout.wrapped(line.render(layout.lang), "")
 
 
-def _text_of(decision: ReportedDecision, layout: TextLayout) -> str:
+def unresolved_line(decisions: Sequence[ReportedDecision], layout: TextLayout) -> Iterator[str]:
+    """Yield what could not be resolved: the ids and how many places each has, in a line."""
+    if decisions:
+        counted = some_of([_counted(each) for each in decisions], _MOST_IDS)
+        line = say("could not be resolved (`torchferry show ID` shows the code): {names}", names=counted)
+        yield from layout.wrapped(line.render(layout.lang), "  ")
+
+
+def _counted(decision: ReportedDecision) -> str:
+    """Return the id of a decision, with the number of its places where it has several."""
+    count = len(decision.places)
+    return visible(decision.id) + (f" ({count})" if count > 1 else "")
+
+
+def text_of(decision: ReportedDecision, layout: TextLayout) -> str:
     """Return what a decision is about, with the names that it holds for besides the first."""
     text, others = decision.message, decision.subjects[1:]
     if others:
         names = some_of([f"`{name}`" for name in others], None if layout.verbose else _MOST_NAMES)
         text = say("{message} (and so for {names})", message=text, names=names)
     return visible(text.render(layout.lang))
+
+
+def _brief_words(decisions: Sequence[ReportedDecision]) -> Message:
+    """Return what happens at the places of decisions in few words: how many programs each stops, or the effect."""
+    stopped, undecided, waiting = (
+        dict.fromkeys(chain.from_iterable(each))
+        for each in zip(*((each.stopped, each.undecided, each.waiting) for each in decisions), strict=True)
+    )
+    effect = min((each.effect for each in decisions), key=WORST_EFFECT_FIRST.index)
+    brief = {Effect.RAISES: say_in("effect", "error"), Effect.WRONG: say_in("effect", "silently wrong")}
+    happens = brief.get(effect) or effect_words(effect)
+    if stopped:
+        return say_plural("blocks one program", "blocks {count} programs", count=len(stopped))
+    if undecided:
+        return say_plural("one program may need it", "{count} programs may need it", count=len(undecided))
+    if waiting:
+        return say_plural("{effect} in one program", "{effect} in {count} programs", count=len(waiting), effect=happens)
+    return happens
 
 
 def waiting_words(decision: ReportedDecision) -> Iterator[Message]:

@@ -19,7 +19,8 @@ from torchferry.rules.registry import rule_facts
 _SHORT, _LONG = 4, 8
 """Digits of the hash in an id; the long form where two decisions of a report have the same short one."""
 
-_WORST_FIRST = (Effect.RAISES, Effect.WRONG, Effect.UNKNOWN, Effect.SLOW, Effect.NOTHING)
+WORST_EFFECT_FIRST = (Effect.RAISES, Effect.WRONG, Effect.UNKNOWN, Effect.SLOW, Effect.NOTHING)
+"""What may happen at a place, the worst first."""
 
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._+-]+")
 
@@ -211,7 +212,7 @@ def _rank(decision: ReportedDecision) -> tuple[object, ...]:
         decision.is_fix,
         -len(decision.stopped),
         -len(decision.undecided),
-        _WORST_FIRST.index(decision.effect),
+        WORST_EFFECT_FIRST.index(decision.effect),
         -len(decision.programs),
         -len(decision.places),
         decision.id,
@@ -234,7 +235,7 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
         name,
         _summed([each.message for each in findings]) if findings else obstacles[0].message,
         first.code if first is not None else obstacles[0].code,
-        min((each.effect for each in findings), key=_WORST_FIRST.index, default=Effect.RAISES),
+        min((each.effect for each in findings), key=WORST_EFFECT_FIRST.index, default=Effect.RAISES),
         findings,
         tuple(places),
         is_fix=bool(findings) and not obstacles and all(each.grade is Grade.UNSAFE for each in findings),
@@ -335,13 +336,17 @@ def _id(key: _Key, digits: int) -> str:
     return f"{code}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:digits]}"
 
 
+def counted_decisions(decisions: Sequence[ReportedDecision]) -> Message:
+    """Return how many decisions there are, and in how many places, as a title begins."""
+    places = sum(len(each.places) for each in decisions)
+    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
+    return say("{decisions} in {count} places", decisions=title, count=places) if places > len(decisions) else title
+
+
 def decisions_title(decisions: Sequence[ReportedDecision]) -> Message:
     """Return the title above decisions: how many there are, in how many places, and how many block."""
-    places = sum(len(each.places) for each in decisions)
     blocking = sum(each.blocks for each in decisions)
-    title = say_plural("Decisions: one", "Decisions: {count}", count=len(decisions))
-    if places > len(decisions):
-        title = say("{decisions} in {count} places", decisions=title, count=places)
+    title = counted_decisions(decisions)
     if blocking:
         blocked = say_plural("one of them blocks", "{count} of them block", count=blocking)
         title = say("{decisions}; {blocked}", decisions=title, blocked=blocked)

@@ -16,8 +16,8 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.absent import FETCH
 from torchferry.programs.model import Judged, Obstacle, Verdict
-from torchferry.report.decision_lines import lines_of_decisions
-from torchferry.report.decisions import ReportedDecision
+from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
+from torchferry.report.decisions import ReportedDecision, counted_decisions
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many
@@ -26,21 +26,30 @@ FEW = 2
 """Programs that are counted by their verdicts; fewer are shown with their reasons."""
 
 MOST_FIRST = 5
-"""Decisions on the first screen."""
+"""Decisions that come first."""
 
-_MOST_TEXT = 4
-"""Lines that the text of a decision takes there."""
+_MOST_TEXT, _LEAST_TEXT = 4, 2
+"""Lines that the text of a decision takes on the first screen; where there are fewer, it has none."""
 
-_AROUND_FIRST = 3
-"""Lines that stand with them beside the commands: their title, and an empty one before each."""
+_MOST_ROW = 2
+"""Lines that a row of decisions takes there."""
 
-_MOST_BELOW = 3
-"""Decisions that are not told first where there is one program: they stand directly below."""
+_MOST_IN_LINE = 4
+"""Decisions that share a line there."""
+
+_BETWEEN_ROWS = ";  "
+"""What stands between rows that share a line."""
+
+_LEAST_ROOM = 4
+"""Lines of the first screen that the decisions have in any case."""
+
+_LEAST_PURPOSE = 16
+"""Columns of what a command is for; where there are fewer, it is left out."""
 
 _LONGEST_NAME = 32
 """Columns of the name of a program where there is no room for it."""
 
-_MOST_CLASSES = 7
+MOST_CLASSES = 7
 """Lines of the programs by verdict."""
 
 
@@ -59,19 +68,20 @@ class NextStep(NamedTuple):
     purpose: Message
 
 
-def program_counts(report: Report, layout: TextLayout, most: int = _MOST_CLASSES) -> Iterator[str]:
-    """Yield how many programs have each verdict, the worst first, behind an empty line.
+def program_counts(report: Report, layout: TextLayout, most: int = MOST_CLASSES) -> Iterator[str]:
+    """Yield how many programs have each verdict, the worst first.
 
     Args:
         report: The report.
         layout: How they are written.
         most: How many lines tell verdicts apart by their reservations; where there were more, it is one for a verdict.
+            Below 0 also those that are ready in one way or another share a line.
     """
     if len(report.programs) < FEW:  # it is shown below with its reasons
         return
-    yield ""
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
-    for verdict, words, group in program_classes(report, most):
+    classes = program_classes(report, most) if most >= 0 else _coarse_classes(report)
+    for verdict, words, group in classes:
         begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
         titles = [visible(judged.program.title) for judged in group]
         names = as_many(titles, layout.width - display_width(begin) - 2)
@@ -80,9 +90,6 @@ def program_counts(report: Report, layout: TextLayout, most: int = _MOST_CLASSES
             names = first if len(titles) == 1 else f"{first}, +{len(titles) - 1}"
             begin = cut(begin, layout.width - display_width(names) - 2)
         yield layout.paint(f"{begin}: {names}", VERDICT_GRADES[verdict])
-    unverified = unverified_row(report)
-    if unverified is not None:
-        yield layout.cut(visible(unverified.render(layout.lang)))
 
 
 def unverified_row(report: Report) -> Message | None:
@@ -91,7 +98,7 @@ def unverified_row(report: Report) -> Message | None:
     return say("Unverified code that programs rest on: {names}", names=names_of(carriers)) if carriers else None
 
 
-def program_classes(report: Report, most: int = _MOST_CLASSES) -> Iterator[ProgramClass]:
+def program_classes(report: Report, most: int = MOST_CLASSES) -> Iterator[ProgramClass]:
     """Yield the programs by what their verdicts say, the worst first; `most` is as for `program_counts`."""
     by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
     for judged in report.programs:
@@ -123,6 +130,31 @@ def program_classes(report: Report, most: int = _MOST_CLASSES) -> Iterator[Progr
         yield ProgramClass(verdict, words, tuple(group))
 
 
+def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
+    """Yield the programs by verdict, those in one line that need no decision and are ready in one way or another."""
+    good: dict[Verdict, ProgramClass] = {}
+    for each in program_classes(report, 0):
+        if each.verdict in (Verdict.WITHOUT, Verdict.FIXES, Verdict.READY):
+            good[each.verdict] = each
+        else:
+            yield each
+    if len(good) < FEW:
+        yield from good.values()
+        return
+    words = say_in("verdict", "ready")
+    if Verdict.FIXES in good:
+        words = say("{verdict}, after fixes: {count}", verdict=words, count=len(good[Verdict.FIXES].programs))
+    if Verdict.WITHOUT in good:
+        programs = good[Verdict.WITHOUT].programs
+        names = _things(each for judged in programs for each in judged.optional)
+        words = say("{verdict}, {count} without {names}", verdict=words, count=len(programs), names=names)
+    everything = tuple(judged for each in reversed(good.values()) for judged in each.programs)
+    reserved = sum(judged.has_reservations for judged in everything)
+    if reserved:
+        words = say("{verdict}, {count} with reservations", verdict=words, count=reserved)
+    yield ProgramClass(Verdict.READY, words, everything)
+
+
 def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
     """Return what programs with one verdict have in common, as a phrase."""
     match verdict:
@@ -151,59 +183,134 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([obstacle.what for obstacle in obstacles])
 
 
-class FirstDecisions(NamedTuple):
-    """What to decide first, the worst on top.
+class ScreenDecisions(NamedTuple):
+    """What there is to decide as the first screen has it.
 
     Attributes:
-        decisions: The decisions.
-        with_text: How many of them have their texts there; the others are named.
-        text_lines: How many lines each of these texts takes.
+        first: What to decide first: with it most programs wait for nothing.
+        lines: The lines, without those of the title.
+        left: The decisions that have no row of their own there.
     """
 
-    decisions: tuple[ReportedDecision, ...]
-    with_text: int
-    text_lines: int
-
-    def lines(self, layout: TextLayout) -> Iterator[str]:
-        """Yield the decisions as text."""
-        brief, others = layout._replace(verbose=False), self.decisions[self.with_text :]
-        yield from lines_of_decisions(self.decisions[: self.with_text], brief, "manual", MOST_FIRST, self.text_lines)
-        if others:
-            ids = ", ".join(visible(each.id) for each in others)
-            yield layout.cut(f"  {say('then {names}', names=ids).render(layout.lang)}")
+    first: tuple[ReportedDecision, ...]
+    lines: tuple[str, ...]
+    left: tuple[ReportedDecision, ...]
 
 
-def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> FirstDecisions:
-    """Return what to decide first: as much of it with its texts as the first screen has room for, at least one.
+def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> ScreenDecisions:
+    """Return the decisions as the first screen has room for them, what to decide first on top.
 
-    None has its text there where all of them stand directly below.
+    Where there is room, each has a row with its answers and its text below; else a row alone. Those with the same
+    answers then share a row, and short rows a line; what still has no room is named.
 
     Args:
         report: The report.
-        room: How many lines of the first screen are left, for them and for the commands.
+        room: How many lines there are for them.
         layout: How they are written.
     """
     first = report.decisions.first(MOST_FIRST)
-    if not names_first(report):
-        return FirstDecisions(first, 0, 0)
-    room = room_for_first(report, room)
-    several = ((count, lines) for lines in range(_MOST_TEXT, 1, -1) for count in range(len(first), 1, -1))
-    for count, text_lines in (*several, *((1, lines) for lines in range(_MOST_TEXT, 1, -1))):
-        chosen = FirstDecisions(first, count, text_lines)
-        if sum(1 for _ in chosen.lines(layout)) <= room:
-            return chosen
-    return FirstDecisions(first, 1, 1)
+    ordered = (*first, *(each for each in report.decisions.to_decide if each not in first))
+    brief = layout._replace(verbose=False)
+    room = max(room, _LEAST_ROOM)
+    for text_lines in range(_MOST_TEXT, _LEAST_TEXT - 1, -1) if 2 * len(ordered) <= room else ():
+        lines = [*_with_texts(ordered, text_lines, report.target, brief)]
+        if len(lines) <= room:
+            return ScreenDecisions(first, tuple(lines), ())
+    looked, rest = ordered[: room * _MOST_IN_LINE], ordered[room * _MOST_IN_LINE :]
+    alone = [decision_row((each,), report.target, layout.lang) for each in looked]
+    grouped = _grouped(alone, report.target, brief)
+    is_first = frozenset(each.id for each in first)
+    without_words = [
+        row if any(each.id in is_first for each in row.decisions) else row._replace(words="", subject="")
+        for row in grouped
+    ]
+    together = _together(grouped, brief, room)
+    every: list[tuple[list[list[DecisionRow]], int | None]] = [
+        ([[each] for each in alone], None),
+        ([[each] for each in grouped], None),
+        (together, None),
+        (together, room - len(together)),
+        (_together(without_words, brief, room), 0),
+    ]
+    for rows, further in every if not rest else ():
+        lines = [*_in_lines(rows, brief, _MOST_ROW, further)] if len(rows) <= room else []
+        if lines and len(lines) <= room:
+            return ScreenDecisions(first, tuple(lines), ())
+    rows, _ = every[-1]
+    left = (*(each for line in rows[room - 1 :] for row in line for each in row.decisions), *rest)
+    then = say("then {names}", names=", ".join(visible(each.id) for each in left[: MOST_FIRST * _MOST_IN_LINE]))
+    shown = _in_lines(rows[: room - 1], brief, 1)
+    return ScreenDecisions(first, (*shown, layout.cut(f"  {then.render(layout.lang)}")), left)
 
 
-def room_for_first(report: Report, room: int) -> int:
-    """Return how many of the lines that are left of the first screen are for decisions; the others are for commands."""
-    return room - _AROUND_FIRST - sum(1 for _ in next_steps(report, report.decisions.to_decide[:1], ()))
+def _with_texts(
+    decisions: Sequence[ReportedDecision], text_lines: int, target: str, layout: TextLayout
+) -> Iterator[str]:
+    """Yield each decision with its text in so many lines."""
+    for each in decisions:
+        yield from decision_row((each,), target, layout.lang, above_text=True).lines(layout, _MOST_ROW)
+        yield from layout.wrapped(text_of(each, layout), "      ", text_lines)
 
 
-def names_first(report: Report) -> bool:
-    """Whether decisions are named on the first screen: there are some, and they do not directly stand below."""
-    count = len(report.decisions.to_decide)
-    return bool(count) and (count >= _MOST_BELOW or len(report.programs) >= FEW)
+def _grouped(rows: Iterable[DecisionRow], target: str, layout: TextLayout) -> list[DecisionRow]:
+    """Return rows of which those with the same answers are one, in the order of their first ones.
+
+    So many share a row that their ids leave room for the answers.
+    """
+    groups: list[list[DecisionRow]] = []
+    last: dict[tuple[str, ...], list[DecisionRow]] = {}
+    for row in rows:
+        group = last.get(row.answers)
+        if group is None or display_width(", ".join(each.names for each in (*group, row))) > layout.width // 2:
+            group = last[row.answers] = []
+            groups.append(group)
+        group.append(row)
+    return [
+        group[0]
+        if len(group) == 1
+        else decision_row([each for row in group for each in row.decisions], target, layout.lang)
+        for group in groups
+    ]
+
+
+def _together(rows: Sequence[DecisionRow], layout: TextLayout, room: int) -> list[list[DecisionRow]]:
+    """Return the rows of each line: from the last one on, short ones share a line until there is room for all."""
+    lines = [[row] for row in rows]
+    for number in range(len(lines) - 1, 0, -1):
+        if len(lines) <= room:
+            break
+        last, *others = lines[number]
+        for earlier in reversed(lines[:number]):
+            if (
+                not others
+                and sum(row.columns for row in (*earlier, last)) + len(_BETWEEN_ROWS) * len(earlier) <= layout.width
+            ):
+                earlier.append(last)
+                del lines[number]
+                break
+    return lines
+
+
+def _in_lines(
+    lines: Iterable[Sequence[DecisionRow]], layout: TextLayout, most: int, further: int | None = None
+) -> Iterator[str]:
+    """Yield rows as text: those that are too long for a line take several.
+
+    Args:
+        lines: The rows of each line.
+        layout: How they are written.
+        most: How many lines a row takes.
+        further: How many lines there may be besides one for each; None: as many as they take.
+    """
+    for rows in lines:
+        if len(rows) > 1:
+            alone = layout._replace(width=LONGEST)
+            yield _BETWEEN_ROWS.join(row._replace(places=()).line(alone).strip() for row in rows).join(("  ", ""))
+            continue
+        taken = rows[0].lines(layout, most if further is None else min(most, further + 1))
+        yield from taken
+        if further is not None:
+            further -= len(taken) - 1
 
 
 def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
@@ -227,13 +334,30 @@ def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
     return decision.message.render(lang).removeprefix(beginning)
 
 
-def first_decisions(report: Report, first: FirstDecisions, layout: TextLayout) -> Iterator[str]:
-    """Yield what to decide first, behind an empty line; nothing where nothing is to be decided, or it stands below."""
-    if not first.with_text:
+def first_decisions(report: Report, shown: ScreenDecisions, layout: TextLayout) -> Iterator[str]:
+    """Yield what there is to decide, behind an empty line; nothing where nothing is."""
+    if not shown.lines:
         return
     yield ""
-    yield layout.title(first_title(report, first.decisions))
-    yield from first.lines(layout)
+    yield layout.paint(layout.cut(_title(report, shown.first).render(layout.lang)), "path")
+    yield from shown.lines
+
+
+def _title(report: Report, first: Sequence[ReportedDecision]) -> Message:
+    """Return the title above the decisions: how many there are, in how many places, and what the first ones free."""
+    decisions = report.decisions
+    title = say("{decisions}, each with its answers", decisions=counted_decisions(decisions.to_decide))
+    ready = decisions.ready_after(first)
+    if ready and len(first) < len(decisions.to_decide):
+        freed = say_plural(
+            "programs that the first one frees: {ready} of {waiting}",
+            "programs that the first {count} free: {ready} of {waiting}",
+            count=len(first),
+            ready=ready,
+            waiting=len(decisions.of_program),
+        )
+        title = say("{decisions}; {freed}", decisions=title, freed=freed)
+    return title
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:
@@ -260,14 +384,18 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         yield NextStep(f"torchferry migrate {words}", purpose)
     if report.by_grade[Grade.UNSAFE]:
         count = report.by_grade[Grade.UNSAFE]
-        shown = say_plural("shows the one fix to read too", "shows the {count} fixes to read too", count=count)
+        shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        yield NextStep(
-            f"torchferry show {shlex.quote(first[0].id)} {words}", say("one decision with its code and its choices")
-        )
+        shown = say("its code; then `torchferry decide ID accept`")
+        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", shown)
+
+
+def further_steps(report: Report, paths: Sequence[str]) -> Iterator[NextStep]:
+    """Yield the command that shows all there is, where the report leaves something out."""
     if report.findings:
-        yield NextStep(f"torchferry scan {words} -v", say("each program with its reasons, and every place"))
+        whole = say("each program with its reasons, and every place")
+        yield NextStep(f"torchferry scan {asked(report, paths)} -v", whole)
 
 
 def without_command(report: Report) -> Message | None:
@@ -281,13 +409,19 @@ def without_command(report: Report) -> Message | None:
     return None
 
 
-def next_commands(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], lang: str) -> Iterator[str]:
+def next_commands(
+    report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], layout: TextLayout
+) -> Iterator[str]:
     """Yield the commands that come next as text, behind an empty line."""
+    lang = layout.lang
     steps = [*next_steps(report, first, paths)]
     yield ""
     title = say("Next:").render(lang)
     for command, purpose in steps:
-        yield cut(f"{title} {visible(command)}  # {purpose.render(lang)}", LONGEST)
+        line = f"{title} {visible(command)}"
+        room = layout.width - display_width(f"{line}  # ")
+        about = cut(purpose.render(lang), room) if room >= _LEAST_PURPOSE else ""  # a command is never cut
+        yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
     alone = None if steps else without_command(report)
     if alone is not None:

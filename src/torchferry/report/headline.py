@@ -16,8 +16,14 @@ _MOST_NAMES = 3
 """Things that block which the verdict names; more are counted."""
 
 
-def verdict_sentence(report: Report) -> Message:
-    """Return the verdict: of programs that differ how many have which, else what holds for all of the project."""
+def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
+    """Return the verdict: of programs that differ how many have which, else what holds for all of the project.
+
+    Args:
+        report: The report.
+        is_brief: Whether the programs stand below it, and what is to be done: where programs differ, what they lack
+            is not named then, nor what is to be done.
+    """
     work = work_and_unresolved(report)
     why = report.why_incomplete
     if why is not None:
@@ -25,9 +31,13 @@ def verdict_sentence(report: Report) -> Message:
     if report.verdict is ProjectVerdict.BLOCKED:
         verdict = say("Blocked on {target} by {blockers}", target=report.target_title, blockers=_blockers(report))
     elif report.verdict not in (ProjectVerdict.PARTLY_BLOCKED, ProjectVerdict.INCOMPLETE, ProjectVerdict.MAY_NEED):
-        return _ready(report)
+        return _ready(report, is_brief=is_brief)
     elif len(report.programs) > 1:
-        verdict = _counted(report)
+        verdict = _counted(report, is_brief=is_brief)
+        if is_brief:
+            unresolved = None if report.words.total else _unresolved(report)  # else the account of words counts them
+            whole = verdict if unresolved is None else say("{first}; {second}", first=verdict, second=unresolved)
+            return say("{verdict}.", verdict=whole)
     elif report.verdict is ProjectVerdict.INCOMPLETE:
         title = report.programs[0].program.title
         verdict = say(
@@ -50,14 +60,18 @@ def verdict_sentence(report: Report) -> Message:
 
 def work_and_unresolved(report: Report) -> Message | None:
     """Return what is to be done and how many places could not be resolved, as a phrase; None where there is nothing."""
-    work, count = _work(report), len(report.unresolved)
+    work, places = _work(report), _unresolved(report)
+    return work or places if work is None or places is None else say("{first}; {second}", first=work, second=places)
+
+
+def _unresolved(report: Report) -> Message | None:
+    count = len(report.unresolved)
     if not count:
-        return work
-    places = say_plural("one place could not be resolved", "{count} places could not be resolved", count=count)
-    return places if work is None else say("{first}; {second}", first=work, second=places)
+        return None
+    return say_plural("one place could not be resolved", "{count} places could not be resolved", count=count)
 
 
-def _counted(report: Report) -> Message:
+def _counted(report: Report, *, is_brief: bool) -> Message:
     """Return how many programs have which verdict, the worst first."""
     by_verdict: dict[Verdict, list[Judged]] = {}
     for judged in report.programs:
@@ -66,20 +80,24 @@ def _counted(report: Report) -> Message:
         "{count} programs on {target}: {parts}",
         count=len(report.programs),
         target=report.target_title,
-        parts=_in_a_row([*_parts(by_verdict)]),
+        parts=_in_a_row([*_parts(by_verdict, is_brief=is_brief)]),
     )
 
 
-def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
+def _parts(by_verdict: dict[Verdict, list[Judged]], *, is_brief: bool) -> Iterator[Message]:
     blocked, unknown, undecided = (
         by_verdict.get(verdict, []) for verdict in (Verdict.BLOCKED, Verdict.NOT_JUDGED, Verdict.MAY_NEED)
     )
-    if blocked:
+    if blocked and is_brief:
+        yield say("{count} blocked", count=len(blocked))
+    elif blocked:
         names = _things(each for judged in blocked for each in judged.blockers)
         yield say("{count} blocked by {names}", count=len(blocked), names=names)
     if unknown:
         yield say("{count} not judged", count=len(unknown))
-    if undecided:
+    if undecided and is_brief:
+        yield say("{count} may need what it lacks", count=len(undecided))
+    elif undecided:
         names = _things(each for judged in undecided for each in judged.undecided)
         yield say("{count} may need {names}", count=len(undecided), names=names)
     good = [
@@ -94,7 +112,20 @@ def _parts(by_verdict: dict[Verdict, list[Judged]]) -> Iterator[Message]:
         yield say("{count} ready", count=len(good) - len(working))
     reserved = sum(judged.has_reservations for judged in good)
     if reserved:
-        yield say("{count} of these {all} with reservations", count=reserved, all=len(good))
+        words = say("{count} of these {all} with reservations", count=reserved, all=len(good))
+        yield say("{words} ({what})", words=words, what=_reservations(good)) if is_brief else words
+
+
+def _reservations(programs: Sequence[Judged]) -> Message:
+    """Return what the verdicts of programs rest on."""
+    kinds = []
+    if any(judged.unresolved for judged in programs):
+        kinds.append(say("unresolved places"))
+    if any(judged.carriers for judged in programs):
+        kinds.append(say("unverified code"))
+    if any(judged.accepted for judged in programs):
+        kinds.append(say("accepted places"))
+    return _in_a_row(kinds)
 
 
 def _in_a_row(phrases: Sequence[Message]) -> Message:
@@ -108,7 +139,7 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
     return names_of([f"`{obstacle.what}`" for obstacle in obstacles])
 
 
-def _ready(report: Report) -> Message:
+def _ready(report: Report, *, is_brief: bool) -> Message:
     """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
     work, unresolved, accepted = _work(report), report.unresolved, report.accepted
     carriers = list(dict.fromkeys(name for judged in report.programs for name in judged.carriers))
@@ -121,7 +152,9 @@ def _ready(report: Report) -> Message:
     )
     if unresolved:
         ready = say("{verdict}, except for {places}", verdict=ready, places=unresolved_places(len(unresolved)))
-    if carriers:
+    if carriers and is_brief:
+        ready = say("{verdict}, on unverified code", verdict=ready)
+    elif carriers:
         ready = say("{verdict}, if {packages}", verdict=ready, packages=if_they_work(carriers))
     if accepted:
         places = accepted_places([each.decided_by for each in accepted])

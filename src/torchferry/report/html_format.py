@@ -23,7 +23,7 @@ from torchferry.report.first_screen import (
     asked,
     first_text,
     first_title,
-    names_first,
+    further_steps,
     next_steps,
     program_classes,
     unverified_row,
@@ -185,7 +185,7 @@ def _programs(context: HtmlContext, programs: Mapping[str, str]) -> Iterator[str
 
 def _decided_first(context: HtmlContext) -> Iterator[str]:
     report = context.report
-    if not names_first(report):
+    if not context.decisions.to_decide:
         return
     first = context.decisions.first(MOST_FIRST)
     title = context.title(first_title(report, first))
@@ -198,7 +198,8 @@ def _decided_first(context: HtmlContext) -> Iterator[str]:
 
 
 def _next(context: HtmlContext, paths: Sequence[str]) -> Iterator[str]:
-    steps = [*next_steps(context.report, context.decisions.first(MOST_FIRST), paths)]
+    first = context.decisions.first(MOST_FIRST)
+    steps = [*next_steps(context.report, first, paths), *further_steps(context.report, paths)]
     if steps:
         title = context.title(say("Next:"))
         yield f'<section class="next" aria-labelledby="part:next"><h2 id="part:next">{title}</h2><ul>'

@@ -20,6 +20,12 @@ _MOST_ITEMS = 5_000
 """Places to look at that a JSON report carries, and a page of one kind; all are counted."""
 
 
+def native_line(native: NativeSurvey) -> Message:
+    """Return the sum and what to do next, in one line."""
+    title = say("CUDA C++: {summary}", summary=native.headline())
+    return say("{what}; next: {command}", what=title, command=native.command) if native.command else title
+
+
 def native_lines(native: NativeSurvey, lang: str, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a text report: the sum, the files with the weightiest first, and what to do next.
 

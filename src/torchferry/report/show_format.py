@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Location
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import say
+from torchferry.core.recorded_decisions import FILE, RecordedDecision, decision_text
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Obstacle
-from torchferry.report.choices import choices_of
+from torchferry.report.choices import choices_of, decided_places
 from torchferry.report.decision_lines import in_a_row, waiting_words
 from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.excerpts import ReadLines
@@ -62,6 +64,21 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
         for number, text in read(place):
             mark = ">" if place.line <= number <= place.end_line else " "
             yield layout.cut(f"    {mark} {number:>5} | {visible(text)}")
+    yield from _entry_lines(decision, target, layout)
+
+
+def _entry_lines(decision: ReportedDecision, target: str, layout: TextLayout) -> Iterator[str]:
+    """Yield what the file of decisions takes for an answer by hand, behind an empty line; `by` is to be filled in."""
+    name = Target.named(target).name
+    for choice in choices_of(decision, target):
+        if choice.name:
+            record = RecordedDecision(decision.id, name, choice.name, "", "", decided_places(decision, choice.name))
+            yield ""
+            title = say(
+                "To answer `{choice}` by hand, in {file} (say in `by` who decides):", choice=choice.name, file=FILE
+            )
+            yield layout.title(title)
+            yield from decision_text(record).splitlines()
 
 
 def _way_lines(ways: Sequence[tuple[str, Obstacle]], layout: TextLayout) -> Iterator[str]:

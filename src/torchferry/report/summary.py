@@ -97,7 +97,7 @@ def summary(
         decisions = report.decisions
         yield say("What remains for you: {work}.", work=work_and_unresolved(report) or say("nothing")).render(lang)
         yield from unresolved_lines(report, layout)
-        yield from decision_lines(decisions.to_decide, layout)
+        yield from decision_lines(decisions.to_decide, report.target, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:
             yield from by_file(work, lang, verbose=True)

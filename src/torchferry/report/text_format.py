@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import cut, display_width, say, say_plural
 from torchferry.core.terminal import visible
 from torchferry.programs.model import Verdict
-from torchferry.report.decision_lines import decision_lines, fix_lines, lines_of_decisions
+from torchferry.report.decision_lines import (
+    decision_lines,
+    decision_rows,
+    fix_lines,
+    unresolved_line,
+    whole_decisions,
+)
 from torchferry.report.decisions import Decisions
 from torchferry.report.first_screen import (
     FEW,
+    MOST_CLASSES,
+    MOST_FIRST,
+    ScreenDecisions,
     decisions_on_screen,
     first_decisions,
-    names_first,
+    further_steps,
     next_commands,
     program_counts,
-    room_for_first,
+    unverified_row,
 )
 from torchferry.report.full_format import (
     by_file,
@@ -29,23 +38,25 @@ from torchferry.report.full_format import (
 )
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, unlooked_message, verdict_of
 from torchferry.report.reasons import Reason, program_groups, reasons_of, unread_reasons
 from torchferry.report.text_layout import LONGEST, TextLayout, some_of
 
 SCREEN = 24
 """Lines of a screen; at the end of a longer report its verdict stands once more."""
 
-_MOST_PLACES = 3
+_TITLE = 2
+"""Lines of the title of what there is to decide."""
+
+_MOST_PLACES = 1
 _MOST_NAMES = 3
-_LEAST_ROOM = 4
-"""Lines of the first screen that the decisions have; where programs take more, these are told in fewer."""
+_LEAST_WORDS = 64
+"""Columns that why something was not read has, however long its places are."""
 
-_MOST_TEXT = 2
-"""Lines that why something was not read takes."""
+_MOST_UNREAD = 3
+_MOST_UNLOOKED = 2
+"""Lines that what was not examined takes; with `-v` each has one."""
 
-_MOST_UNREAD = 8
-_MOST_UNRESOLVED = 4
 _MOST_STEPS = 3
 _MOST_REASONS = 4
 """Reasons below programs that share them."""
@@ -64,46 +75,51 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
         layout: How they are written.
         paths: What was named on the command line.
     """
-    verdict = verdict_sentence(report).render(layout.lang)
-    in_lines = [*layout._replace(width=layout.width if layout.is_terminal else LONGEST).wrapped(verdict, "")]
-    painted = [layout.paint(line, "verdict") for line in in_lines]
-    yield from painted
+    brief = [*_verdict(report, layout, is_brief=len(report.programs) >= FEW)]
+    yield from (layout.paint(line, "verdict") for line in brief)
     count = 0
-    for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, in_lines))):
+    for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, brief))):
         yield from layout.limited(line)
         count += 1
     if count > SCREEN:
         yield ""
-        yield from painted
+        yield from (layout.paint(line, "verdict") for line in _verdict(report, layout))
+
+
+def _verdict(report: Report, layout: TextLayout, *, is_brief: bool = False) -> Iterator[str]:
+    """Yield the verdict in lines; `is_brief` where the programs and what is to be done stand below it."""
+    verdict = verdict_sentence(report, is_brief=is_brief).render(layout.lang)
+    return layout._replace(width=layout.width if layout.is_terminal else LONGEST).wrapped(verdict, "")
 
 
 def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], room: int) -> Iterator[str]:
     """Yield all lines but those of the verdict; `room` is how many rows the first screen has for them."""
     lang, paint, verbose, *_ = layout
     decisions = report.decisions
-    head, counts = [*head_lines(report, lang)], [*program_counts(report, layout)]
-    room -= sum(map(layout.rows, head))
-    if names_first(report) and room_for_first(report, room - len(counts)) < _LEAST_ROOM:
-        counts = [*program_counts(report, layout, most=0)]
-    first = decisions_on_screen(report, room - len(counts), layout)
+    head, commands = [*_head(report, layout)], [*next_commands(report, decisions.first(MOST_FIRST), paths, layout)]
+    room -= sum(map(layout.rows, (*head, *commands))) + _TITLE
+    for most in (MOST_CLASSES, 0, -1):  # where decisions have no room, programs are told in fewer lines
+        counts = [*program_counts(report, layout, most)]
+        shown = decisions_on_screen(report, room - len(counts), layout)
+        if not shown.left:
+            break
     yield from (*head, *counts)
-    yield from first_decisions(report, first, layout)
-    yield from next_commands(report, first.decisions, paths, lang)
-    if verbose or len(report.programs) < FEW:
-        yield from _programs(report, decisions, layout)
-    yield from unresolved_lines(report, layout)
-    yield from decision_lines(decisions.to_decide, layout, first.decisions[: first.with_text])
-    yield from fix_lines(decisions.to_read, layout)
-    yield from accepted_lines(report, layout)
-    yield from _left_alone(report, lang)
-    if report.native is not None:
-        from torchferry.report.native import native_lines  # imported late: most projects have no C++
-
-        yield ""
-        yield from native_lines(report.native, lang, verbose)
-    yield from package_lines(report, lang, paint)
-    yield from unlooked_lines(report, lang, paint)
+    yield from first_decisions(report, shown, layout)
+    yield from commands
     if verbose:
+        yield from _behind_empty_line(_programs(report, decisions, layout))
+        yield from unresolved_lines(report, layout)
+        yield from decision_lines(decisions.to_decide, report.target, layout)
+        yield from fix_lines(decisions.to_read, layout)
+    else:
+        yield from _behind_empty_line(_briefly(report, decisions, shown, layout, paths))
+    yield from accepted_lines(report, layout)
+    if verbose:
+        yield from _behind_empty_line(_left_alone(report, lang))
+        yield from _native(report, layout)
+    yield from package_lines(report, lang, paint)
+    if verbose:
+        yield from unlooked_lines(report, lang, paint)
         yield from by_file(report.findings, lang, paint, verbose)
     if verbose and report.words.staying:
         yield ""
@@ -111,11 +127,70 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
     yield from failure_lines(report, lang)
 
 
+def _head(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield what was examined and assumed, in one line where it fits, and the account of the words."""
+    examined, *others = head_lines(report, layout.lang)
+    remarks = [visible(remark.render(layout.lang)) for remark in report.remarks]
+    for remark in remarks:
+        together = f"{examined}{'。' if layout.lang == 'zh' else '. '}{remark}"
+        if display_width(together) > layout.width:
+            break
+        examined, others = together, [each for each in others if each != remark]
+    yield from (examined, *others)
+
+
+def _briefly(
+    report: Report, decisions: Decisions, shown: ScreenDecisions, layout: TextLayout, paths: Sequence[str]
+) -> Iterator[str]:
+    """Yield what stands below the first screen of a short report, each kind in a line or two."""
+    if len(report.programs) < FEW:
+        yield from _programs(report, decisions, layout)
+    unverified = unverified_row(report)
+    if unverified is not None and len(report.programs) >= FEW:
+        yield layout.cut(visible(unverified.render(layout.lang)))
+    if shown.left:
+        count = len(shown.left)
+        yield layout.title(say_plural("Further decisions: one", "Further decisions: {count}", count=count))
+    yield from decision_rows(shown.left, report.target, layout)
+    yield from unresolved_lines(report, layout)
+    yield from fix_lines(decisions.to_read, layout)
+    yield from _left_alone(report, layout.lang)
+    yield from _native(report, layout)
+    if report.unlooked:
+        names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unlooked]
+        separator = "；" if layout.lang == "zh" else "; "
+        line = say("Not examined ({count}): {names}", count=len(names), names=separator.join(names))
+        yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNLOOKED)
+    for command, purpose in further_steps(report, paths):
+        whole = say("All of it, {what}: {command}", what=purpose, command=visible(command))
+        yield whole.render(layout.lang)
+
+
+def _behind_empty_line(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines behind an empty one; nothing where there are none."""
+    for number, line in enumerate(lines):
+        if not number and line:
+            yield ""
+        yield line
+
+
+def _native(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield what there is of CUDA C++, and the command that ports it: with `-v` file by file, behind an empty line."""
+    if report.native is None:
+        return
+    from torchferry.report.native import native_line, native_lines  # imported late: most projects have no C++
+
+    if layout.verbose:
+        yield ""
+        yield from native_lines(report.native, layout.lang, True)
+    else:
+        yield visible(native_line(report.native).render(layout.lang))
+
+
 def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Iterator[str]:
-    """Yield the programs, those together that share a verdict and its reasons, behind an empty line."""
+    """Yield the programs, those together that share a verdict and its reasons."""
     if not report.programs:
         return
-    yield ""
     lang, _, verbose, *_ = layout
     yield layout.title(say("Programs, the worst first:") if len(report.programs) > 1 else say("Program:"))
     for group in program_groups(report.programs, decisions):
@@ -137,21 +212,28 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
 
 
 def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
-    """Yield what was not read, each reason once, and what could not be resolved, behind an empty line."""
+    """Yield what was not read, each reason once, and what could not be resolved; with `-v` behind an empty line."""
     unread = [*unread_reasons(report.programs)]
     unresolved = report.decisions.unresolved
     if not unread and not unresolved:
         return
-    yield ""
+    if layout.verbose:
+        yield ""
     yield layout.title(say("What could not be read or resolved:"))
     most = None if layout.verbose else _MOST_UNREAD
     for words, places in unread[:most]:
-        where = some_of(places, None if layout.verbose else _MOST_PLACES)
-        line = f"{words.render(layout.lang)}: {where}"
-        yield from layout.wrapped(visible(line), "  ", None if layout.verbose else _MOST_TEXT)
+        where = visible(some_of(places, None if layout.verbose else _MOST_PLACES))
+        line = visible(words.render(layout.lang))
+        if layout.verbose:
+            yield from layout.wrapped(f"{line}: {where}", "  ")
+        else:
+            yield f"  {cut(line, max(layout.width - display_width(where) - 5, _LEAST_WORDS))} ({where})"
     if most is not None and len(unread) > most:
         yield f"  {say('... and {count} more', count=len(unread) - most).render(layout.lang)}"
-    yield from lines_of_decisions(unresolved, layout, "manual", _MOST_UNRESOLVED)
+    if layout.verbose:
+        yield from whole_decisions(unresolved, layout, "manual")
+    else:
+        yield from unresolved_line(unresolved, layout)
 
 
 def _reason_line(reason: Reason, layout: TextLayout) -> str:
@@ -183,18 +265,20 @@ def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
 
 
 def _left_alone(report: Report, lang: str) -> Iterator[str]:
-    """Yield what torchferry changes itself, and what stays as it is, in a line each, behind an empty line."""
+    """Yield what torchferry changes itself, and what stays as it is, in one line."""
     counts = report.by_grade
-    if counts[Grade.SAFE] or counts[Grade.NOTE]:
-        yield ""
+    parts = []
     if counts[Grade.SAFE]:
         files = len({each.location.path for each in report.findings if each.grade is Grade.SAFE})
         safe = say_plural("one safe fix", "{count} safe fixes", count=counts[Grade.SAFE])
         where = say_plural("one file", "{count} files", count=files)
-        yield say("`torchferry migrate` makes {fixes} in {files}.", fixes=safe, files=where).render(lang)
+        parts.append(say("`torchferry migrate` makes {fixes} in {files}.", fixes=safe, files=where))
     if counts[Grade.NOTE]:
-        yield say_plural(
+        notes = say_plural(
             "One note on a place that stays as it is (`-v` shows it).",
             "{count} notes on places that stay as they are (`-v` shows them).",
             count=counts[Grade.NOTE],
-        ).render(lang)
+        )
+        parts.append(notes)
+    if parts:
+        yield ("" if lang == "zh" else " ").join(part.render(lang) for part in parts)

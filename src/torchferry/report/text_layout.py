@@ -63,15 +63,16 @@ class TextLayout(NamedTuple):
         """Return how many rows of the width a line without colours takes."""
         return max(1, -(-display_width(line) // self.width))
 
-    def wrapped(self, text: str, indent: str, most: int | None = None) -> Iterator[str]:
+    def wrapped(self, text: str, indent: str, most: int | None = None, behind: str | None = None) -> Iterator[str]:
         """Yield a text in lines of the width: broken at blanks and between Chinese characters, never in a word.
 
         Args:
             text: The text.
             indent: What each line begins with.
             most: How many lines there may be; the last of them says with three dots that there is more.
+            behind: What those behind the first begin with, where that is something else.
         """
-        lines = list(self._broken(text, indent))
+        lines = list(self._broken(text, indent, behind))
         if most is None or len(lines) <= most:
             yield from lines
             return

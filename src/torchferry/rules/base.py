@@ -249,6 +249,9 @@ class Rule:
     EFFECT: ClassVar[Effect] = Effect.UNKNOWN
     """What happens at its places when they run on the target as they are, where a finding does not say otherwise."""
 
+    ANSWERS: ClassVar[tuple[Message, ...]] = ()
+    """What a person may do about its places, each in few words, the recommended one first; none: change the code."""
+
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
 

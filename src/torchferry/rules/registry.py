@@ -28,6 +28,7 @@ class RuleFacts(NamedTuple):
         only_with_torch: Whether it finds what versions refuse that come with the torch of a plugin.
         unresolved: Whether nobody could tell what stands at its places.
         when_ported: What becomes of a finding about a file that is ported.
+        answers: What a person may do about its places, the recommended one first.
     """
 
     about: Subject
@@ -39,6 +40,7 @@ class RuleFacts(NamedTuple):
     only_with_torch: bool
     unresolved: bool
     when_ported: WhenPorted
+    answers: tuple[Message, ...]
 
 
 @lru_cache(maxsize=1)
@@ -113,6 +115,7 @@ def rule_facts(code: str) -> RuleFacts:
         only_with_torch=rule.ONLY_WITH_TORCH,
         unresolved=rule.UNRESOLVED,
         when_ported=rule.WHEN_PORTED,
+        answers=rule.ANSWERS,
     )
 
 

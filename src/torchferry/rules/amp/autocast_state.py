@@ -37,6 +37,7 @@ class AutocastState(ReferenceRule):
 
     CODE = "AMP103"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("name the device type of the target"),)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     BINDS = False
     WORDS = ("autocast_gpu_dtype", "is_autocast_enabled", "set_autocast_enabled")

@@ -33,6 +33,7 @@ class TorchAmpAbsent(ReferenceRule):
 
     CODE = "AMP104"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("upgrade torch"),)
     BINDS = False
     GROUPS = ()
     WORDS = ("autocast", "GradScaler")

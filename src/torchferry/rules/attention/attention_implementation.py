@@ -39,6 +39,7 @@ class AttentionImplementation(Rule):
 
     CODE = "ATT102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("choose another attention"),)
     WORDS = ("flash_attention", "set_attention_backend", "attn_implementation")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -25,6 +25,7 @@ class AttentionKernelForced(Rule):
 
     CODE = "ATT104"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("do not force the kernel"),)
     WORDS = ("sdpa_kernel",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

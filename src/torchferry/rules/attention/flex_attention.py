@@ -29,6 +29,7 @@ class FlexAttention(Rule):
 
     CODE = "ATT105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use another attention"),)
     BINDS = True
     WORDS = ("flex_attention",)
 

@@ -54,6 +54,7 @@ class ModelCompiled(Rule):
 
     CODE = "CMP101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("another backend of `torch.compile`"), say("do not compile"))
     WORDS = (
         "torch.compile", "import compile", "_dynamo", ".compile()", ".compile(mode", ".compile(backend",
         ".compile(dynamic", ".compile(fullgraph", "aoti_", "aot_compile",

@@ -28,6 +28,7 @@ class TritonImport(Rule):
 
     CODE = "CMP102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("check each Triton kernel"), say("replace them"))
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -33,6 +33,7 @@ class CollectiveSetting(Rule):
 
     CODE = "CFG102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("name the target's collective backend"),)
     UNDER_REDIRECT = UnderRedirect.NOTHING
     WORDS = ("nccl", "NCCL")
     KINDS = CONFIG_KINDS

@@ -27,6 +27,7 @@ class CompileSetting(SwitchRule):
 
     CODE = "CFG105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("turn compiling off"),)
     ROLE = "compile"
 
     def is_meant(self, context: PythonContext, name: str, in_call: bool, value: ast.Constant) -> bool:

@@ -23,6 +23,7 @@ class LoaderSetting(SwitchRule):
 
     CODE = "CFG107"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("change the setting"),)
     ROLE = "loader"
 
     def words(self, target: Target, options: object) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class BaseImage(Rule):
 
     CODE = "CNT101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("start from the target's image"),)
     WORDS = ("nvidia", "cuda", "pytorch/pytorch", "gpu")
     KINDS = JOB_KINDS
 

@@ -38,6 +38,7 @@ class CardAccess(Rule):
 
     CODE = "CNT102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("give it the target's cards"),)
     WORDS = ("nvidia", "gpu", "--nv", "cuda:", "cuda_version", "accelerator")
     KINDS = (*JOB_KINDS, Kind.JSON)
 

@@ -40,6 +40,7 @@ class AskedOfMachine(Rule):
 
     CODE = "CUD116"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("ask torch for the device"),)
     BINDS = True
     RUNS_ON_DEVICE = False
     UNDER_REDIRECT = UnderRedirect.ALL

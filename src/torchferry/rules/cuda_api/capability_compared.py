@@ -38,6 +38,7 @@ class CapabilityCompared(Rule):
 
     CODE = "CUD110"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("check for the feature, not the card"),)
     WORDS = ("get_device_capability", "get_device_name", "get_device_properties")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -13,6 +13,7 @@ References:
 from __future__ import annotations
 
 from torchferry.core.finding import Effect
+from torchferry.core.messages import say
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -21,5 +22,6 @@ class CudaDeviceCall(ReferenceRule):
 
     CODE = "CUD101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("change it by hand, with the lines around it"),)
     WORDS = CUDA_NAMES
     GROUPS = ("device",)

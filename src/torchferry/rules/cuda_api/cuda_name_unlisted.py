@@ -16,6 +16,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.guarded import is_guarded
@@ -33,6 +34,7 @@ class CudaNameUnlisted(ReferenceRule):
 
     CODE = "CUD106"
     EFFECT = Effect.UNKNOWN
+    ANSWERS = (say("try it on the card"), say("drop it"))
     WORDS = (*CUDA_NAMES, "_cuda_", "_Cuda", "_CUDA")
     GROUPS = ("unlisted",)
 

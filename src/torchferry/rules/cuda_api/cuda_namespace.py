@@ -42,6 +42,7 @@ class CudaNamespace(Rule):
 
     CODE = "CUD107"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("name the target's module"),)
     BINDS = True
     WORDS = (*CUDA_NAMES, '"cuda"', "'cuda'", "get_device_module", "getattr(torch")
 

@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 from torchferry.core.finding import Effect
+from torchferry.core.messages import say
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -20,5 +21,6 @@ class CudaRuntime(ReferenceRule):
 
     CODE = "CUD104"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use the target's function"), say("drop it"))
     WORDS = CUDA_NAMES
     GROUPS = ("runtime",)

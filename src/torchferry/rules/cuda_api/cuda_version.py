@@ -25,6 +25,7 @@ class CudaVersion(Rule):
 
     CODE = "CUD109"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("check for the feature, not the version"),)
     BINDS = True
     WORDS = ("version.cuda", "torch.version", "CUDNN_TENSOR_DTYPES")
 

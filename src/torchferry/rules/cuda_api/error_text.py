@@ -41,6 +41,7 @@ class ErrorText(Rule):
 
     CODE = "CUD115"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("look for words that both errors have"),)
     UNDER_REDIRECT = UnderRedirect.ALL
     RUNS_ON_DEVICE = False
     WORDS = (

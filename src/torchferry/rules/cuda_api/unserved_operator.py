@@ -51,6 +51,7 @@ class UnservedOperator(Rule):
 
     CODE = "CUD114"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("compute it with other operators"),)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Return the namespace of torch's operators, and the operators that are private functions of torch, too."""

@@ -71,6 +71,7 @@ class CudaRequirement(Rule):
 
     CODE = "DEP101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("CPU build of torch and the plugin, no CUDA packages"),)
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 

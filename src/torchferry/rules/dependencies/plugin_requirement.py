@@ -28,6 +28,7 @@ class PluginRequirement(Rule):
 
     CODE = "DEP103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("upgrade torch"),)
     WORDS = ("torch",)
     KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.CONDA)
 

@@ -39,6 +39,7 @@ class CollectiveDtype(Rule):
 
     CODE = "DST108"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use another dtype"), say("use gloo on the CPU"))
     WORDS = tuple(name.rpartition(".")[2] for name in _OPERATIONS)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

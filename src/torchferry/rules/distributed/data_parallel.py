@@ -52,6 +52,7 @@ class DataParallel(Rule):
 
     CODE = "DST105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use `DistributedDataParallel`"),)
     WORDS = ("DataParallel", "data_parallel", "nn.parallel", "from torch.nn import parallel")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -49,6 +49,7 @@ class GlooOnCard(Rule):
 
     CODE = "DST109"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use the target's collective backend"),)
     WORDS = (_GLOO, _GLOO.upper())
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:

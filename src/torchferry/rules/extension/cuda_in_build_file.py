@@ -31,6 +31,7 @@ class CudaInBuildFile(Rule):
 
     CODE = "EXT108"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cuda", "CUDA", "Cuda", "nvcc", "NVCC", "cublas", "cudnn", "CUDNN", "nccl", "NCCL", ".cu")
     KINDS = BUILD_KINDS

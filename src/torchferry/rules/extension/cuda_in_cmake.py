@@ -25,6 +25,7 @@ class CudaInCmake(NativeRule):
 
     CODE = "EXT105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     KINDS = (Kind.CMAKE,)
     ROLE = "build"

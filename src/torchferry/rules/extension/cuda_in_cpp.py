@@ -26,6 +26,7 @@ class CudaInCpp(NativeRule):
 
     CODE = "EXT103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.PORTED
     KINDS = (Kind.CPP,)
     ROLE = "device"

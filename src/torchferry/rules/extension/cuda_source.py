@@ -32,6 +32,7 @@ class CudaSource(Rule):
 
     CODE = "EXT102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.PORTED
     WORDS = ("",)
     KINDS = (Kind.KERNEL,)

@@ -36,6 +36,7 @@ class DispatchKey(Rule):
 
     CODE = "EXT107"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("name the target's dispatch key"),)
     WORDS = ('"CUDA"', "'CUDA'", "AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "DispatchKey")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -37,6 +37,7 @@ class ExtensionBuild(Rule):
 
     CODE = "EXT101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.BUILDS_TOO
     WORDS = ("cpp_extension",)
 

@@ -26,6 +26,7 @@ class LibtorchCuda(NativeRule):
 
     CODE = "EXT104"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WHEN_PORTED = WhenPorted.PORTED
     KINDS = (Kind.CPP,)
     ROLE = "torch"

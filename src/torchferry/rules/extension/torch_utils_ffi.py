@@ -26,6 +26,7 @@ class TorchUtilsFfi(Rule):
 
     CODE = "EXT106"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("port the code"),)
     WORDS = ("utils.ffi", "import ffi")
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -55,6 +55,7 @@ class BitsandbytesSettings(Rule):
 
     CODE = "LIB107"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("choose another optimizer or dtype"),)
     WORDS = (*_QUANTISED, *_ADAM, *_BITS, "use-8bit-adam", "BitsAndBytesConfig", "paged_", "_8bit", "rmsprop_bnb")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS, *COMMAND_KINDS)
 

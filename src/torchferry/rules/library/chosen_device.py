@@ -33,6 +33,7 @@ class ChosenDevice(Rule):
 
     CODE = "LIB112"
     EFFECT = Effect.WRONG
+    ANSWERS = (say("name the device"),)
     UNDER_REDIRECT = UnderRedirect.NOTHING
 
     def modules(self, target: Target) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ class DefaultDeviceRule(Rule):
 
     CODE = "LIB108"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("name the device"),)
 
     def modules(self, target: Target) -> tuple[str, ...]:
         """The libraries of the table."""

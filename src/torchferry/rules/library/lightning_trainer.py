@@ -41,6 +41,7 @@ class LightningTrainer(Rule):
 
     CODE = "LIB103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("give Lightning the target's accelerator"),)
     MODULES = _PACKAGES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

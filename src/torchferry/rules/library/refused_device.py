@@ -27,6 +27,7 @@ class RefusedDevice(Rule):
 
     CODE = "LIB109"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("run it on the CPU"), say("use another package"))
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""

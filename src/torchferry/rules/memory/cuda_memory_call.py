@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 from torchferry.core.finding import Effect
+from torchferry.core.messages import say
 from torchferry.rules.references import CUDA_NAMES, ReferenceRule
 
 
@@ -20,5 +21,6 @@ class CudaMemoryCall(ReferenceRule):
 
     CODE = "MEM101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("change it by hand, with the lines around it"),)
     WORDS = CUDA_NAMES
     GROUPS = ("memory",)

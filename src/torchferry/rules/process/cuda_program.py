@@ -15,6 +15,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.finding import Edit, Effect, Finding
+from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, keyword_of
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.process.programs import find_programs
@@ -27,6 +28,7 @@ class CudaProgram(Rule):
 
     CODE = "PRC101"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use the target's program"), say("drop it"))
     WORDS = (
         "nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi", "trtexec",
         "trtllm-", "onnx2trt", "tensorrt_llm.commands",

@@ -31,6 +31,7 @@ class ShellProgram(Rule):
 
     CODE = "PRC102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("use the target's program"), say("drop it"))
     WORDS = (
         "nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi", "trtexec",
         "trtllm-", "polygraphy", "onnx2trt", "tensorrt_llm",

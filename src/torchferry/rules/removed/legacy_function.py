@@ -36,6 +36,7 @@ class LegacyFunction(Rule):
 
     CODE = "TCH105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("static methods, called by `apply`"),)
     WORDS = ("Function",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -60,6 +60,7 @@ class CommandInPython(Rule):
 
     CODE = "SHL105"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("check the command"),)
     PORTABILITY = Portability.DECIDES
     WORDS = ("os.system", "os.popen", "subprocess", "create_subprocess", "import system", "import popen", "get_ipython")
 

@@ -92,6 +92,7 @@ class EmbeddedPython(Rule):
 
     CODE = "SHL103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("check the code in the command"),)
     WORDS = ("cuda", "nccl", "pynvml", "cupy", "nvidia_smi", "pycuda", "tensorrt", "CUDA_")
     KINDS = (Kind.PYTHON, *JOB_KINDS)
 

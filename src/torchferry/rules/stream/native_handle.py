@@ -67,6 +67,7 @@ class NativeHandle(Rule):
 
     CODE = "STR103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("pass it to a library of the target"),)
     WORDS = tuple(handle.name for handle in _HANDLES)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -30,6 +30,7 @@ class KernelLaunch(Rule):
 
     CODE = "TRI103"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("change the launch"),)
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
