@@ -116,11 +116,15 @@ def test_init(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     text = (tmp_path / acceptfile.NAME).read_text(encoding="utf-8")
     assert "secret-token" not in text
+    with pytest.raises(UsageError, match=r"tolerance` is empty: fill in a number"):
+        acceptfile.read(tmp_path / acceptfile.NAME)
+    filled = text.replace('\ntolerance = ""', "\ntolerance = 0.5")
+    (tmp_path / acceptfile.NAME).write_text(filled, encoding="utf-8")
     read = acceptfile.read(tmp_path / acceptfile.NAME)  # what is written can be read, comments and all
     assert read.source["licence"] == "MIT"
     assert read.baseline.versions == {"torch": "2.0.1+cu118", "cuda": "11.8"}
     assert (read.baseline.device, read.baseline.date) == ("NVIDIA A100-SXM4-40GB", "2026-01-02")
-    assert [(metric.name, metric.value, metric.direction) for metric in read.baseline.metrics] == [("loss", 0.4, "<=")]
+    assert [(metric.name, metric.value, metric.direction) for metric in read.baseline.metrics] == [("acc", 82.0, ">=")]
     assert read.runs["target"].words == ("python", "train.py")
     assert '# metric = "it/s"' in text
     assert '#   "python val.py --weights best.pt",' in text
@@ -131,7 +135,7 @@ def test_init(tmp_path: Path) -> None:
     assert "gates.outputs" in "\n".join(uncommented)
     again = torchferry("accept", "init", cwd=tmp_path)
     assert again.returncode == 2
-    assert (tmp_path / acceptfile.NAME).read_text(encoding="utf-8") == text
+    assert (tmp_path / acceptfile.NAME).read_text(encoding="utf-8") == filled
 
 
 def test_init_behind_a_migration(tmp_path: Path) -> None:

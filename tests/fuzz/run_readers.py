@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import pickle
 import struct
 import tempfile
 from functools import cache
@@ -249,6 +250,20 @@ def _call_json(folder: Path, data: bytes) -> None:
 
 
 _TENSORS = "tensors.safetensors"
+
+
+def _pickled_calls() -> list[bytes]:
+    import torch
+
+    inputs = {"args": (torch.ones(2, 3), [torch.zeros(3).half()], 1.5), "kwargs": {"dtype": torch.float16}}
+    return [pickle.dumps(inputs), pickle.dumps({"args": (torch.ones(2).t(),), "kwargs": {}}, protocol=3)]
+
+
+@reader("call-pickled", "bytes", "numerics/callfile/pickled_dump.py", more=_pickled_calls, needs=("torch",))
+def _call_pickled(folder: Path, data: bytes) -> None:
+    from torchferry.numerics import replay
+
+    replay.read(written(folder, "torch.ops.aten.relu_inputs.pkl", data), "cpu")
 
 
 @reader("call-tensors", "tensors", "numerics/callfile/reading.py", more=lambda: [_call()[_TENSORS]], needs=("torch",))

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -214,6 +215,15 @@ LOSSES = [
     ("for i in range(9):\n    loss.backward()\n    print(loss)\ndef validate(epoch):\n    for i, x in enumerate(l):\n"
      "        print(val_loss)", ["log.train(0, i, loss, None)", "log.val(epoch, i, val_loss, x)"]),
     ("print(loss)", []),
+    ("step = 0\nfor x, y in loader:\n    loss.backward()\n    step += 1\n    print(loss)",
+     ["log.train(0, step, loss, x)"]),
+    ("while step < 9:\n    loss.backward()\n    print(loss)\n    step = step + 1", ["log.train(0, step, loss, None)"]),
+    ("for x in loader:\n    loss.backward()\n    seen += 1\n    self.global_step += 1\n    print(loss)",
+     ["log.train(0, self.global_step, loss, x)"]),
+    ("for i, x in tqdm(enumerate(loader), total=9):\n    loss.backward()\n    print(loss)",
+     ["log.train(0, i, loss, x)"]),
+    ("for x in loader:\n    loss.backward()\n    total += len(x)\n    if bad:\n        skipped += 1\n    print(loss)",
+     ["log.train(0, 0, loss, x)"]),
 ]  # fmt: skip
 
 
@@ -343,6 +353,9 @@ def test_a_folder_that_was_not_written_here_is_refused(tmp_path: Path) -> None:
         (["--for", "nobodys"], "did you mean|known: "),
         (["--for", "tecorigin-modelzoo"], "the model's domain is missing.*Classification"),
         (["--for", "tecorigin-modelzoo", "--domain", "../.."], "is not a valid domain"),
+        (["--for", "tecorigin-modelzoo", "--domain", "cv"], "the zoo has no domain `cv`.*Classification"),
+        (["--for", "ascend-modelzoo", "--domain", "cv"], "the zoo has no domain `cv`.*the zoo has cv/"),
+        (["--for", "ascend-modelzoo", "--domain", "CV/Classification"], "the zoo has cv/classification"),
         (["--for", "generic", "--model", "../up"], "cannot be the name"),
         (["--for", "generic", "--set", "nothing"], "takes NAME=VALUE"),
         (["--for", "generic", "--set", "nobody=x"], "the form has no text of this name"),
@@ -535,3 +548,56 @@ def test_what_torchferry_wrote_is_no_program_of_the_project(tmp_path: Path) -> N
     with_main = f"{one_file('device_utils.py')}\nif __name__ == '__main__':\n    print(1)\n"
     project(tmp_path, device_utils=with_main, run="import torch\nif __name__ == '__main__':\n    print(1)\n")
     assert choose_program(tmp_path, project_files(tmp_path)) == "run.py"
+
+
+ALONE = "import torch\nfor i in range(9):\n    loss.backward()\n    print(loss)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        (ALONE, False),
+        (ALONE + "model = torch.nn.DataParallel(model)\n", False),
+        (ALONE + "model = DistributedDataParallel(model)\n", True),
+        (ALONE + "from accelerate import Accelerator\n", True),
+        (ALONE + "import os\nrank = int(os.environ['LOCAL_RANK'])\n", True),
+    ],
+)
+def test_scripts_for_several_cards_are_written_for_programs_that_can_use_them(
+    tmp_path: Path, text: str, several: bool
+) -> None:
+    folder = project(tmp_path / "p", train=text)
+    for form, domain, place in (
+        ("ascend-modelzoo", "nlp", "PyTorch/contrib/nlp/Net*"),
+        ("tecorigin-modelzoo", "NLP", "PyTorch/contrib/NLP/Net"),
+    ):
+        out = tmp_path / form
+        result = handover(folder, "--for", form, "--domain", domain, "--model", "Net", "-o", out, "--lang", "en")
+        (made,) = out.glob(place)
+        texts = (made / "README.md").read_text(encoding="utf-8")
+        assert ("八卡" in texts or "8 卡" in texts) is several, result.output
+        assert (made / "test/train_full_8p.sh").exists() is (several and form == "ascend-modelzoo")
+        assert ("does not divide its training" in result.output) is not several
+        if form == "tecorigin-modelzoo":
+            assert re.search(rf"--nproc_per_node {4 if several else 1}\b", texts)
+
+
+@pytest.mark.parametrize(
+    ("readme", "expected"),
+    [
+        ("# Net\n\nFigure 1 shows what the network finds in a picture of a street.\n\nA network that finds cars in "
+         "pictures of streets.\n", "A network that finds cars in pictures of streets."),
+        ("# Net\n\nAs the picture below shows, it is faster than all others.\n\nIt classifies digits of postal codes "
+         "in mail.\n", "It classifies digits of postal codes in mail."),
+        ("# Net\n\n图 1 为本网络在街景图片上的检测结果与其他方法的对比，可以看到其优势明显。\n\n"
+         "本网络在街景图片上检测车辆、行人与交通标志，速度快而且精度高于此前的方法。\n",
+         "本网络在街景图片上检测车辆、行人与交通标志，速度快而且精度高于此前的方法。"),
+        ("# Net\n\nIt draws figures of people from a sentence that describes them.\n",
+         "It draws figures of people from a sentence that describes them."),
+    ],
+)  # fmt: skip
+def test_the_overview_is_no_caption_of_a_figure(tmp_path: Path, readme: str, expected: str) -> None:
+    folder = project(tmp_path / "p", train=TRAINS)
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    prepare(folder, tmp_path / "out")
+    assert expected in (tmp_path / "out/PyTorch/contrib/NLP/Net/README.md").read_text(encoding="utf-8")

@@ -63,7 +63,7 @@ def test_without_torch_each_question_has_its_answer(tmp_path: Path) -> None:
         "[5/6] dtypes: skipped",
         "[6/6] model download: skipped",
     ]
-    assert "      cause: torch is not installed (requirements.txt:2)" in lines
+    assert "torch is not installed (requirements.txt:2)" not in said, "it is the first answer already"
     assert "      cause: transformers is not installed (requirements.txt:6)" in lines
     assert "      note: imported in some places, but not installed: wandb" in lines
     assert "flash-attn" not in said
@@ -201,3 +201,42 @@ def test_no_name_of_a_project_gives_the_terminal_an_order(tmp_path: Path) -> Non
         _, said = asked(file, *arguments)
         assert "RVZJTA" in said
         assert all(character.isprintable() or character == "\n" for character in said)
+
+
+FAKES = {
+    "torch/__init__.py": "__version__ = '{torch}'\nclass version:\n    cuda = None\nclass npu:\n"
+    "    is_available = staticmethod(lambda: False)\n",
+    "torch_npu/__init__.py": "__version__ = '2.7.1'\n",
+    "torch/../torch-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: {torch}\n",
+    "torch_npu-0.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch-npu\nVersion: 2.7.1\n",
+    "needs_torch/__init__.py": "import torch\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("torch", "failing", "never"),
+    [
+        ("", ["torch"], ("torch is not installed (", "`import needs_torch`")),
+        ("2.1.0", ["torch", "device"], ("2.1.0 is installed, and", "PREFERRED_DEVICE")),
+        ("2.7.1", ["device"], ("PREFERRED_DEVICE",)),
+    ],
+)
+def test_one_cause_is_one_failure_with_one_remedy(
+    torch: str, failing: list[str], never: tuple[str, ...], tmp_path: Path
+) -> None:
+    files = {
+        "train.py": "import torch\nimport needs_torch\nmodel = torch.nn.Linear(2, 2).to('cuda')\n",
+        "device_utils.py": "class DeviceManager:\n    device = 'cpu'\n",
+        "requirements.txt": "torch==2.7.1\n",
+    }
+    file = setup_test(tmp_path, files=files)
+    for path, text in FAKES.items():
+        if torch or not path.startswith("torch/"):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text.replace("{torch}", torch), encoding="utf-8")
+    env = {"PYTHONPATH": str(tmp_path)}
+    code, said = asked(file, "--no-network", env=env, python=sys.executable)
+    assert code == 1
+    names = [line.partition("] ")[2].partition(":")[0] for line in said.splitlines() if ": FAIL" in line]
+    assert names == failing, said
+    assert not [text for text in never if text in said], said

@@ -190,9 +190,9 @@ def test_bandwidth_is_told_by_collective_and_size(tmp_path: Path) -> None:
     base, target = trace("base", "allreduce", 200), trace("target", "all_reduce", 400)
     shown = run("show", base).output
     (row,) = (line.split() for line in shown.splitlines() if "allreduce" in line)
-    assert row == ["allreduce", "3.8", "MiB", "0.300", "1.5", "20"]  # 4 MB in 0.2 ms
+    assert row == ["allreduce", "3.8", "MiB", "0.300", "30.0", "1.5", "20"]  # 4 MB in 0.2 ms
     (row,) = (line.split() for line in shown.splitlines() if line.startswith("  ncclKernel"))
-    assert row[1:] == ["?", "0.050", "0.5", "?"]
+    assert row[1:] == ["?", "0.050", "5.0", "0.5", "?"]
     compared = run("compare", base, target).output
     (row,) = (line.split() for line in compared.splitlines() if line.startswith("  allreduce"))
     assert row == ["allreduce", "3.8", "MiB", "20", "10", "1.5", "->", "1.5"]

@@ -17,7 +17,8 @@ from tests.profiling.traces import AUTOGRAD, host, kineto, launched, step, two_s
 from torchferry.profiling import flame
 from torchferry.profiling.intervals import cut, difference, intersection, length, union
 from torchferry.profiling.reading import read
-from torchferry.profiling.summary import BY, DISPATCHED, PARTS, Summary, summarise
+from torchferry.profiling.steps import PARTS
+from torchferry.profiling.summary import BY, DISPATCHED, Summary, summarise
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)
 

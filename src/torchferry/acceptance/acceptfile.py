@@ -231,7 +231,7 @@ _METRIC = Shape(
         "name": _TEXT,
         "value": _NUMBER,
         "direction": Choice(DIRECTIONS),
-        "tolerance": _NUMBER,
+        "tolerance": ValueKind.FILLED_NUMBER,
         "unit": Choice(UNITS),
         "log-unit": Choice(UNITS),
         "of": Choice(("last", "best")),

@@ -60,6 +60,7 @@ def without_secrets(gates: Sequence[Gate]) -> list[Gate]:
             measured=masked_message(gate.measured),
             wanted=masked_message(gate.wanted),
             reason=None if gate.reason is None else masked_message(gate.reason),
+            needed=None if gate.needed is None else masked_message(gate.needed),
         )
         for gate in gates
     ]
@@ -122,6 +123,7 @@ def _gate(gate: Gate) -> dict[str, Any]:
         "measured": gate.measured.render("en"),
         "wanted": gate.wanted.render("en"),
         "reason": "" if gate.reason is None else gate.reason.render("en"),
+        "needed": "" if gate.needed is None else gate.needed.render("en"),
         "value": gate.value,
         "limit": gate.limit,
         "run": gate.run,

@@ -64,6 +64,7 @@ class Gate:
         value: The figure that decided, if one did.
         limit: What it was held against.
         run: The run that showed it; empty for none.
+        needed: What it would take to judge it, where it was not judged.
     """
 
     stage: str
@@ -75,6 +76,7 @@ class Gate:
     value: float | None = None
     limit: float | None = None
     run: str = ""
+    needed: Message | None = None
 
 
 _NOTHING = say("-")

@@ -46,13 +46,20 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
             faults = ", ".join(found["faults"])
             remarks.append(text(say("Faults were injected, to see which gate turns red: {faults}", faults=faults)))
     head = [text(each) for each in (say("gate"), say("status"), say("measured"), say("wanted"), say("reason"))]
+    head.append(text(say("needed to judge it")))
     shown = list(rows(gates, lang))
     body = [paragraphs(remarks), heading(text(say("gates")))]
     body.append(
         table(
             head,
             [
-                (title, status, measured, wanted, "" if gate.reason is None else text(gate.reason))
+                (
+                    title,
+                    status,
+                    measured,
+                    wanted,
+                    *("" if each is None else text(each) for each in (gate.reason, gate.needed)),
+                )
                 for gate, title, status, measured, wanted in shown
             ],
             [_KINDS[gate.status] for gate, *_ in shown],

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from torchferry.acceptance.acceptfile import NAME, SCHEMA, STYLES
-from torchferry.acceptance.metrics import find_values
+from torchferry.acceptance.proposing import LEAST_VALUES, LoggedMetric, first_gates, proposed
 from torchferry.acceptance.units import words
-from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import masked
 from torchferry.migration.journal import readable_journals
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves
-from torchferry.numerics.curves.records import lines, plain
+from torchferry.numerics.curves.records import lines
 from torchferry.source.git import git, is_in_repository, shared_commit
 from torchferry.source.kinds import Kind
 from torchferry.source.markdown import command_view
@@ -47,30 +45,14 @@ _CUDA = re.compile(r"\bcuda(?: (?:version|toolkit))?[ =:]{1,3}v?(\d{1,2}\.\d+)|\
 _CARD = re.compile(r"\b((?:NVIDIA |Tesla |GeForce ){1,3}[\w -]{2,40}?)(?=[,)\n(;|\]]|$)", re.MULTILINE)
 _DATE = re.compile(r"\b(20\d\d-[01]\d-[0-3]\d)\b")
 
-_LESS = ("loss", "error", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid")
-_NO_RESULT = frozenset(
-    {
-        "cuda",
-        "gpu",
-        "rank",
-        "lr",
-        "learning rate",
-        "time",
-        "eta",
-        "epoch",
-        "memory",
-        "grad norm",
-        "momentum",
-        "seed",
-    }
-)
 _FAST = re.compile(
-    r"(?:it|img|imgs|images|samples|tokens|frames|fps|ips)(?:/s|/sec|_per_sec(?:ond)?)?\Z|throughput", re.I
+    r"(?:it|img|imgs|images|samples|tokens|frames|steps|fps|ips)(?:/s|/sec|_per_sec(?:ond)?)?\Z|throughput", re.I
 )
 _RATE = re.compile(r"\d\s?((?:it|img|imgs|images|samples|tokens|frames)/s(?:ec)?)\b")
 """A rate with its value in front of it."""
 
 _MOST_METRICS = 12
+"""Metrics that are written, the rest of them as comments."""
 _MOST_LINES = 5000
 
 
@@ -86,16 +68,6 @@ class Facts(NamedTuple):
     documents: tuple[str, ...]
     commands: tuple[str, ...]
     style: str = ""
-
-
-class LoggedMetric(NamedTuple):
-    """A metric of the CUDA run's log, with its last and best value."""
-
-    name: str
-    last: float
-    best: float
-    less: bool
-    unit: str = ""
 
 
 class LoggedRun(NamedTuple):
@@ -189,31 +161,17 @@ def logged(path: Path, shown: str) -> LoggedRun:
         TorchferryError: it cannot be read.
     """
     log = read_curves(path, Wanted(every=True))
-    metrics: list[LoggedMetric] = []
-    speed = ""
-    for name, ranks in log.points.items():
-        points = ranks[min(ranks, key=lambda rank: -1 if rank is None else rank)]
-        values = [value for value in points.values if math.isfinite(value)]
-        if not values or name in _NO_RESULT:
-            continue
-        if _FAST.search(points.metric):
-            speed = speed or points.metric
-            continue
-        less = any(word in name.split() or name.endswith(word) for word in _LESS)
-        try:
-            unit = "%" if any(value.percent for value in find_values(path, points.metric)) else ""
-        except UsageError:
-            unit = ""
-        metrics.append(LoggedMetric(points.metric, values[-1], min(values) if less else max(values), less, unit))
+    speed = next(
+        (points.metric for ranks in log.points.values() for points in ranks.values() if _FAST.search(points.metric)),
+        "",
+    )
     rates = _RATE.findall("\n".join(line.text for line, _ in zip(lines(path), range(_MOST_LINES), strict=False)))
     speed = speed or (rates[0] if rates else "")
     head = "\n".join(line.text for line, _ in zip(lines(path), range(400), strict=False))
     card, when, torch, cuda = _CARD.search(head), _DATE.search(head), _TORCH.search(head), _CUDA.search(head)
     return LoggedRun(
         shown,
-        tuple(
-            sorted(metrics, key=lambda metric: (plain(metric.name) != "loss", metric.less, metric.name))[:_MOST_METRICS]
-        ),
+        proposed(path)[:_MOST_METRICS],
         speed,
         "" if card is None else card[1].strip(),
         "" if when is None else when[1],
@@ -329,15 +287,35 @@ def _baseline(log: LoggedRun | None) -> Iterator[str]:
     yield f"date = {log.date}" if log.date else 'date = ""'
     yield f"versions = {{ {named} }}" if named else "versions = {}"
     yield f"log = {_toml(log.path)}"
+    count = first_gates(log.metrics)
+    if not log.metrics:
+        yield "# The log has no metric that is known. Name yours, with `pattern` where no name finds it:"
+        yield "# [[baseline.metrics]]"
+        yield '# name = "..."'
+        yield "# value = 0.0"
+        yield '# direction = ">="'
+        yield "# tolerance = 0.0"
     for number, metric in enumerate(log.metrics):
-        mark = "" if number == 0 else "# "
+        mark = "" if number < count else "# "
         yield f"{mark}[[baseline.metrics]]"
         yield f"{mark}name = {_toml(metric.name)}"
         yield f"{mark}value = {metric.last!r}   # the last; the best is {metric.best!r}"
         if metric.unit:
             yield f'{mark}unit = "{metric.unit}"'
+            yield f'{mark}log-unit = "{metric.unit}"'
         yield f'{mark}direction = "{"<=" if metric.less else ">="}"'
-        yield f"{mark}tolerance = 0.0"
+        if metric.pattern:
+            yield f"{mark}pattern = {_toml(metric.pattern)}"
+        if metric.tolerance is not None:
+            yield f"{mark}# twice the range of its last values; the difference of two runs on CUDA says it better"
+            yield f"{mark}tolerance = {metric.tolerance!r}"
+        elif metric.values < LEAST_VALUES:
+            yield f"{mark}# fill in how much worse it may be: the difference of two runs on CUDA, or what the"
+            yield f"{mark}# project asks for; {metric.values} of {LEAST_VALUES} values that would tell their spread"
+            yield f'{mark}tolerance = ""'
+        else:
+            yield f"{mark}# fill in how much worse it may be: its last values do not differ, so they say nothing of it"
+            yield f'{mark}tolerance = ""'
 
 
 def _speed(log: LoggedRun | None) -> Iterator[str]:

@@ -205,7 +205,7 @@ def judge(
         return MetricVerdict(False, value, unit, len(values), say("the value is NaN"))
     if math.isinf(value):
         return MetricVerdict(False, value, unit, len(values), say("the value is infinite"))
-    if bound.direction == AT_LEAST and unit and _is_ratio(metric) and value > (100.0 if unit == "%" else 1.0):
+    if bound.direction == AT_LEAST and unit and is_ratio(metric) and value > (100.0 if unit == "%" else 1.0):
         return MetricVerdict(
             False,
             value,
@@ -227,12 +227,13 @@ def _unit_of(metric: str, bound: MetricBound) -> str:
         return bound.unit
     if bound.log_unit:
         return "%" if abs(bound.value) > 1 else "share"
-    if not _is_ratio(metric):
+    if not is_ratio(metric):
         return ""
     return "%" if abs(bound.value) > 1 else "share"
 
 
-def _is_ratio(metric: str) -> bool:
+def is_ratio(metric: str) -> bool:
+    """Return whether a metric is a share of a whole, by its name."""
     last = plain(metric)
     return any(_RATIOS.fullmatch(text) for text in (last, last.rsplit(" ", 1)[-1]))
 
@@ -581,6 +582,7 @@ __all__ = [
     "MetricBound",
     "MetricVerdict",
     "find_values",
+    "is_ratio",
     "judge",
     "names_of",
     "nearest",

@@ -81,6 +81,9 @@ def lines(situation: Situation, gates: Sequence[Gate], lang: str, partial: bool,
             reason = visible(gate.reason.render(lang))
             text = f"{text}; {reason}" if text else reason
         yield f"  {mark}  {_pad(title, wide)}  {text}"
+        if gate.needed is not None:
+            needed = say("to judge it: {needed}", needed=visible(gate.needed.render(lang))).render(lang)
+            yield f"  {' ' * status_wide}  {' ' * wide}  {needed}"
         if gate.reason is not None and gate.status is GateStatus.RED:
             yield f"  {' ' * status_wide}  {' ' * wide}  -> {visible(gate.reason.render(lang))}"
     yield ""

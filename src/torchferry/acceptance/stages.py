@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from torchferry.acceptance import documents, judging, outputs, project, soak
 from torchferry.acceptance.gates import STAGES, Gate, GateMaker, GateStatus, reason_of
+from torchferry.acceptance.needs import what_it_takes
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -46,8 +47,18 @@ def judge(situation: Situation, stages: Iterable[str]) -> list[Gate]:
         OSError: evidence could not be kept.
         KeyboardInterrupt: a run was interrupted.
     """
+    return [_with_needs(situation, gate) for gate in _judged(situation, tuple(stages))]
+
+
+def _with_needs(situation: Situation, gate: Gate) -> Gate:
+    """Return a gate that says what it would take to judge it, where it was not judged."""
+    if gate.status is not GateStatus.NOT_JUDGED or gate.needed is not None:
+        return gate
+    return replace(gate, needed=what_it_takes(gate, is_left_out=gate.stage in situation.file.left_out))
+
+
+def _judged(situation: Situation, stages: tuple[str, ...]) -> list[Gate]:
     gates: list[Gate] = []
-    stages = tuple(stages)
     for stage in stages:
         reason = situation.file.left_out.get(stage)
         if reason is not None:
@@ -77,5 +88,8 @@ def _of_a_part(gate: Gate) -> Gate:
     if gate.status is not GateStatus.GREEN:
         return gate
     return replace(
-        gate, status=GateStatus.NOT_JUDGED, reason=say("the run did not end well, so this covers only a part of it")
+        gate,
+        status=GateStatus.NOT_JUDGED,
+        reason=say("the run did not end well, so this covers only a part of it"),
+        needed=what_it_takes(gate, is_of_a_part=True),
     )

@@ -27,6 +27,7 @@ class ValueKind(Enum):
 
     TEXT = translatable("a string")
     NUMBER = translatable("a number")
+    FILLED_NUMBER = translatable("a number that has been filled in")
     WHOLE = translatable("an integer of 0 or more")
     TRUTH = translatable("true or false")
     DATE = translatable("a date, such as 2026-01-31")
@@ -110,6 +111,15 @@ class CheckedFile:
                 self._inner(key, value, kind)
             elif isinstance(kind, Choice):
                 self._choice(key, value, kind)
+            elif kind is ValueKind.FILLED_NUMBER and value == "":
+                raise self.error(
+                    key,
+                    say("`{key}` is empty: fill in a number", key=key),
+                    say(
+                        "of a metric it is how much worse a healthy run may be: the difference of two runs on CUDA, or "
+                        "what the project asks for"
+                    ),
+                )
             elif not _fits(value, kind):
                 raise self.error(
                     key,
@@ -162,7 +172,7 @@ class CheckedFile:
 
 def _fits(value: Any, kind: ValueKind) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind is ValueKind.NUMBER:
+    if kind in (ValueKind.NUMBER, ValueKind.FILLED_NUMBER):
         return number and math.isfinite(value)
     if kind is ValueKind.WHOLE:
         return number and isinstance(value, int) and value >= 0

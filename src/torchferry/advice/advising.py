@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePosixPath
 
-from torchferry.advice import distribution, loading, operators, precision, waiting
+from torchferry.advice import batching, distribution, loading, operators, precision, waiting
 from torchferry.advice.measured import MeasuredRun
 from torchferry.advice.model import Advice, CodePlace, Counsel
 from torchferry.advice.question import AdviceQuestion
@@ -14,11 +14,13 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.profiling.report import notes, printable
+from torchferry.profiling.formatting import printable
+from torchferry.profiling.report import notes
 
 PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     loading.loader_workers,
     waiting.host_waits,
+    batching.batch_loop,
     operators.cpu_fallback,
     operators.slow_operator,
     precision.layout_lost,

@@ -11,7 +11,7 @@ from torchferry.advice.training_code import CodeCall, Function, TrainingProgram,
 from torchferry.backends.performance import PerformanceFact
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
-from torchferry.profiling.report import milliseconds, printable
+from torchferry.profiling.formatting import milliseconds, printable
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts

@@ -10,7 +10,7 @@ from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import TrainingProgram, edited, nodes_of_each_step, place_of
 from torchferry.core.messages import say
-from torchferry.profiling.report import printable
+from torchferry.profiling.formatting import printable
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.python import PythonFile
 
@@ -19,6 +19,9 @@ _MIXED = frozenset(
     | {"deepspeed", "Fabric", "precision", "LightningModule", "MixedPrecision", "apex"}
 )
 """Names of code that computes in a shorter dtype, or lets a framework's option decide it."""
+
+_OF_AUTOCAST = frozenset({"autocast", "amp", "GradScaler"})
+"""Of these, those of torch's own autocast, which may be switched off."""
 
 _SHORT_FLOAT32 = frozenset(
     {"allow_tf32", "set_float32_matmul_precision", "fp32_precision", "allow_hf32", "enable_tf32", "tf32"}
@@ -54,12 +57,13 @@ def _float32(asked: AdviceQuestion, *, convolutions: bool = True) -> tuple[bool,
 def mixed_precision(asked: AdviceQuestion) -> Iterator[Advice]:
     """Advise autocast in the dtype that the card computes natively, where all is computed in float32."""
     fact = asked.own_fact("mixed_precision")
-    mentioned = asked.program.says(_MIXED)
+    off = tuple(_switched_off(asked.program))
+    mentioned = asked.program.says(_MIXED - _OF_AUTOCAST - _only_in_autocast(asked.program) if off else _MIXED)
     is_float32, figure = _float32(asked)
     if fact is None or not is_float32 or (mentioned and figure is None) or not (asked.program.steps or figure):
         return
     title = say("compute in mixed precision, in {dtype}", dtype=fact.use)
-    if mentioned:
+    if mentioned or off:
         title = say("switch mixed precision on, in {dtype}", dtype=fact.use)
     device = asked.target.backend.DEVICE_TYPE
     yield Advice(
@@ -69,7 +73,7 @@ def mixed_precision(asked: AdviceQuestion) -> Iterator[Advice]:
             "the card multiplies {dtype} natively and faster than float32, and each tensor takes half the memory",
             dtype=fact.use,
         ),
-        (*_autocasts(asked.program), *([] if mentioned else _steps(asked.program))),
+        off or (*_autocasts(asked.program), *([] if mentioned else _steps(asked.program))),
         figure,
         asked.effect("mixed_precision"),
         (),
@@ -83,6 +87,33 @@ def mixed_precision(asked: AdviceQuestion) -> Iterator[Advice]:
             note=fact.note,
         ),
     )
+
+
+def _switched_off(program: TrainingProgram) -> Iterator[CodePlace]:
+    """Yield the autocasts of a program where all of them are off by default: `enabled=False`, an option not given."""
+    calls = [call for call in program.calls if call.name.rpartition(".")[2] == "autocast"]
+    states = []
+    for call in calls:
+        given = call.keywords.get("enabled")
+        if given is None and call.name.endswith("amp.autocast") and call.node.args and "torch.amp" not in call.name:
+            given = call.node.args[0]  # of a device's own, the first argument is the switch
+        states.append(program.value_of(call, given))
+    if states and all(state is False or state == 0 for state in states if state is not None) and None not in states:
+        yield from (place_of(call.file, call.node) for call in calls)
+
+
+def _only_in_autocast(program: TrainingProgram) -> frozenset[str]:
+    """Return the dtypes that a program names for autocast alone."""
+    named = frozenset({"bfloat16", "float16"})
+    elsewhere = {
+        name
+        for file, _ in program.files
+        for name in named
+        for node in file.attributes.get(name, ())
+        if not isinstance(keyword := file.parents.get(node), ast.keyword)
+        or last_name(file.parents.get(keyword) or keyword) != "autocast"
+    }
+    return named - elsewhere
 
 
 def _autocasts(program: TrainingProgram) -> Iterator[CodePlace]:

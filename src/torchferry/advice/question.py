@@ -11,7 +11,7 @@ from torchferry.backends.performance import PerformanceFact, performance_facts
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
 from torchferry.core.messages import Bilingual, Message, say
-from torchferry.profiling.report import milliseconds
+from torchferry.profiling.formatting import milliseconds
 
 WORTH = 0.05
 """Share of a step below which nothing is advised that was measured: less is within the noise of most runs."""

@@ -38,6 +38,9 @@ _TRAINERS = ("transformers", "trl", "composer", "sentence_transformers", "mmengi
 _COMMON = frozenset({"__init__", "forward", "main", "run", "step", "train", "update"})
 """Names of functions that many classes have: who calls one of them by its name alone cannot be told."""
 
+_SWITCHES = {"store_true": False, "store_false": True}
+"""What the options of argparse are that nobody gives, by their action."""
+
 _LONGEST = 100
 """Characters of a line that is shown."""
 
@@ -366,6 +369,9 @@ class TrainingProgram:
         if depth == 0 or node is None:
             return None
         if isinstance(node, ast.Attribute):
+            option = self.option(node.attr)
+            if option is not None and "default" not in option.keywords:
+                return _SWITCHES.get(str(getattr(option.keywords.get("action"), "value", "")))
             return self.value_of(call, self.default_of(node.attr), depth - 1)
         if isinstance(node, ast.Name):
             bindings = call.names.bindings(node)

@@ -255,6 +255,10 @@ class Backend(DataOwner):
     """`sort_by` prefix of `key_averages().table` in place of `cuda_time`, without `_total`; None when the
     profiler has no table."""
 
+    PROFILER_NAMED_COLUMNS_UNTIL: ClassVar[str | None | Unknown] = UNKNOWN
+    """First version of the plugin whose profiler has torch's own columns, where earlier ones had columns that are named
+    after the device type alone, such as `acme_time_total`; None where there never were any."""
+
     # --- extensions and compilers ---
 
     EXTENSION_MODULE: ClassVar[str | Unknown] = UNKNOWN

@@ -45,7 +45,7 @@ The folder has `form.toml` and the templates that it names; a template that it l
     path = "README.md"                  # in the model's folder; {model_id} is filled in
     outside = false                     # beside the zoo's folders, as the text of the pull request
     header = false                      # whether it gets the header of one's own files
-    when = ""                           # written only if: dockerfile, logger, addresses
+    when = ""                           # written only if: dockerfile, logger, addresses, distributed
 
     [[rule]]
     code = "AZ101"

@@ -129,6 +129,14 @@ class Target:
         return self.backend.INSTALL
 
     @property
+    def profiler_sort_key(self) -> str | None | Unknown:
+        """What stands for `cuda_time` in columns of the profiler at this version; see `Backend.PROFILER_SORT_KEY`."""
+        until = self.backend.PROFILER_NAMED_COLUMNS_UNTIL
+        if self.version and isinstance(until, str) and not reached(until, self.version):
+            return f"{self.backend.DEVICE_TYPE}_time"
+        return self.backend.PROFILER_SORT_KEY
+
+    @property
     def dispatch_key(self) -> str | None:
         """The dispatch key under which the plugin registers its operators; None where no source says which."""
         return self.backend.DISPATCH_KEY if "DISPATCH_KEY" in self.backend.SOURCES else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import click
 
 from torchferry.cli.profile_options import format_option, lang_option, top_option
 from torchferry.cli.writing import file_option, writable, write
+from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language
 from torchferry.profiling import flame, report
@@ -43,7 +45,8 @@ def command(
     """Say where the time of a run went: steps, operators, fall backs, waits of the host, copies, memory.
 
     TRACE is what torch.profiler wrote on any device (*.pt.trace.json, also .gz), what torch_npu.profiler wrote
-    (trace_view.json; without it kernel_details.csv), or a folder with a trace for each rank.
+    (trace_view.json; without it kernel_details.csv), or a folder with a trace for each rank. Ends with 1 where a trace
+    is incomplete: cut off, without the work of its device, or without a step; the report says what is missing.
 
     \b
     torchferry profile show trace.json --by module
@@ -63,3 +66,5 @@ def command(
     else:
         text = report.show_lines(run, by, top, lang)
     write(text, output_file)
+    if not run.is_whole:
+        sys.exit(exitcodes.FINDINGS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchferry.core import exitcodes, supported_torch
-from torchferry.core.errors import TorchferryError
+from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import language, say
 from torchferry.core.progress import doing
@@ -57,11 +57,13 @@ def command(
 ) -> None:
     """Run the call in DIRECTORY again, and compare its result with the CPU's.
 
-    `compare` and `nan` write such directories. Ends with 1 when the call is wrong again, with 2 when it could not be
-    judged. Nothing in the directory is trusted, and it holds no pickle.
+    `compare` and `nan` write such directories. The file torch.ops.aten.addmm_inputs.pkl that a vendor's comparison tool
+    left may stand in its place: it is read as data, and no code in it runs. Ends with 1 when the call is wrong again,
+    with 2 when it could not be judged. Nothing in the directory is trusted.
 
     \b
     torchferry replay wrong/aten.addmm-001 --device cpu
+    torchferry replay torch.ops.aten.addmm_inputs.pkl --device musa
     torchferry replay wrong/aten.addmm-001 --issue > issue.md
     """
     lang = lang or language()
@@ -70,8 +72,15 @@ def command(
         from torchferry.numerics.callfile import environment
         from torchferry.numerics.callfile.reproduction import issue as as_issue
         from torchferry.numerics.replay import finiteness
+    if issue and directory.is_file():
+        raise UsageError(
+            say(
+                "--issue needs a folder: {path} holds the inputs alone, and no test that others can run", path=directory
+            ),
+            say("find the call again with `torchferry compare --dump`, which writes such a folder"),
+        )
     environment.import_libraries(libraries)
-    call = replay.read(directory)
+    call = replay.read(directory, device)
     place = environment.place(call, device)
     judgements: list[ReplayVerdict] = []
     failure = ""

@@ -194,6 +194,7 @@ def _line(
     logger: ZooLogger,
 ) -> LogLine:
     step, batch = _step_and_batch(loops[0]) if loops else ("", "")
+    step = step or (_counter(loops[0]) if loops else "")
     template = logger.train if stage == "train" else logger.val
     code = template.format(
         epoch=_epoch(file, statement, loops) or "0", step=step or "0", loss=ast.unparse(value), batch=batch or "None"
@@ -212,8 +213,8 @@ def _step_and_batch(loop: ast.For | ast.While | ast.AsyncFor) -> tuple[str, str]
     if isinstance(loop, ast.While):
         return "", ""
     target = loop.target
-    called = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-    function = called.id if isinstance(called, ast.Name) else ""
+    called = _counting_call(loop.iter)
+    function = called.func.id if called is not None and isinstance(called.func, ast.Name) else ""
     if function == "range":
         return (target.id, "") if isinstance(target, ast.Name) else ("", "")
     elements = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
@@ -221,6 +222,48 @@ def _step_and_batch(loop: ast.For | ast.While | ast.AsyncFor) -> tuple[str, str]
     if counted and (function == "enumerate" or _COUNTERS.search(getattr(elements[0], "id", ""))):
         return getattr(elements[0], "id", ""), _first_name(elements[1])
     return "", _first_name(target)
+
+
+def _counting_call(node: ast.expr) -> ast.Call | None:
+    """Return the `range(...)` or `enumerate(...)` that a loop runs over, also through a progress bar around it."""
+    while isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Name) and node.func.id in ("range", "enumerate"):
+            return node
+        if not node.args:
+            return None
+        node = node.args[0]
+    return None
+
+
+def _counter(loop: ast.For | ast.While | ast.AsyncFor) -> str:
+    """Return what a loop counts by itself, `step += 1` or `self.step = self.step + 1`; empty where it counts nothing.
+
+    Of several counters the one with a usual name is taken, else the first.
+    """
+    counted: list[str] = []
+    for statement in _in_loop(loop.body):
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add) and _is_one(statement.value):
+            counted.append(ast.unparse(statement.target))
+        elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            name, value = ast.unparse(statement.targets[0]), statement.value
+            is_sum = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and _is_one(value.right)
+            if is_sum and ast.unparse(value.left) == name:  # type: ignore[attr-defined]
+                counted.append(name)
+    usual = (name for name in counted if _COUNTERS.search(name.rpartition(".")[2]))
+    return next(usual, next((name for name in counted if not _EPOCH.search(name.rpartition(".")[2])), ""))
+
+
+def _in_loop(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that each turn of a loop runs: none behind a condition, and none of a loop inside."""
+    for statement in body:
+        if isinstance(statement, (ast.With, ast.AsyncWith, ast.Try)):
+            yield from _in_loop(statement.body)
+        else:
+            yield statement
+
+
+def _is_one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1 and not isinstance(node.value, bool)
 
 
 def _first_name(node: ast.expr) -> str:

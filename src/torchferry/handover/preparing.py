@@ -20,7 +20,7 @@ from torchferry.handover.arguments import ProgramArguments, arguments_of, import
 from torchferry.handover.evidence import verdict_word
 from torchferry.handover.licences import decoded, has_header, has_notice, language_of_comments, with_header, with_line
 from torchferry.handover.loss_lines import LogLine, import_edit, loss_lines
-from torchferry.handover.programs import starts_processes
+from torchferry.handover.programs import is_distributed, starts_processes
 from torchferry.handover.project_files import LeftOut, ProjectFile, ProjectFiles
 from torchferry.handover.record import FileOrigin, HandoverRecord, InsistedFile, RecordedFile
 from torchferry.handover.request import HandoverFacts, HandoverRequest
@@ -127,7 +127,16 @@ def prepare(request: HandoverRequest) -> PreparedHandover:
         tuple(_addresses(contents, {path: data for path, (data, _, _) in licensed.items()})),
         request.files.licences,
         _overview(contents),
+        is_distributed(project, request.program),
     )
+    if not facts.is_distributed and (form.processes > 1 or any(file.when == "distributed" for file in form.files)):
+        remarks.append(
+            say(
+                "{program} does not divide its training among several cards: nothing was written that starts it on "
+                "several; the zoo asks for it, so add DistributedDataParallel, or say in the pull request why not",
+                program=request.program,
+            )
+        )
     values = template_values(request, facts)
     present = {file.path for file in prepared}
     for wanted in form.files:
@@ -211,6 +220,12 @@ def _domain(form: HandoverForm, domain: str) -> str:
         raise UsageError(
             say("the model's domain is missing") if not domain else say("`{name}` is not a valid domain", name=domain),
             say("name it with --domain; the zoo has {names}", names=", ".join(form.domains)),
+        )
+    if form.domains and domain not in form.domains:
+        near = [name for name in form.domains if domain.lower() in name.lower()]
+        raise UsageError(
+            say("the zoo has no domain `{name}`", name=domain),
+            say("name it with --domain; the zoo has {names}", names=", ".join(near or form.domains)),
         )
     return domain
 
@@ -314,9 +329,20 @@ def _overview(contents: Mapping[str, ProjectFile]) -> str:
         return ""
     for paragraph in re.split(r"\n[ \t]*\n", source.text.replace("\r\n", "\n")):
         line = " ".join(paragraph.split())
-        if re.match(r"[^\W_]", line) and len(line) > 30 and not re.match(r"[=~-]{3}", paragraph.partition("\n")[2]):
+        is_title = re.match(r"[=~-]{3}", paragraph.partition("\n")[2]) is not None
+        if re.match(r"[^\W_]", line) and len(line) > 30 and not is_title and not _CAPTION.search(line):
             return line[:1000].replace("{{", "{ {")
     return ""
+
+
+_CAPTION = re.compile(
+    r"^(?:fig(?:ure|\.)?|table|tab\.|图|表|algorithm|listing)\s{0,3}\d"
+    r"|\b(?:in|see) (?:the )?(?:figure|fig\.|table)\s?\d"
+    r"|\b(?:the )?(?:figure|picture|image|diagram|table|plot|animation|video|gif) (?:above|below|on the (?:left|right))"
+    r"|\b(?:above|below|following) (?:figure|picture|image|diagram|table|plot)|[上下]图|如图|!\[|<img",
+    re.IGNORECASE,
+)
+"""A paragraph that speaks of a picture or a table beside it, which the overview does not have."""
 
 
 def _written(
@@ -328,6 +354,7 @@ def _written(
         "dockerfile": request.dockerfile,
         "logger": request.unsafe and request.form.logger is not None,
         "addresses": bool(facts.addresses),
+        "distributed": facts.is_distributed,
     }
     if not asked[wanted.when]:
         return None

@@ -157,6 +157,20 @@ def _called(tree: ast.Module) -> Iterator[bool]:
             yield node.func.attr == "backward" or (is_trainer and node.func.attr in _TRAINERS)
 
 
+_DISTRIBUTED = re.compile(
+    r"\b(?:init_process_group|init_distributed|DistributedDataParallel|FullyShardedDataParallel|fully_shard|DistributedSampler|"
+    r"Accelerator|deepspeed|horovod|colossalai|megatron|mmengine|mmcv|lightning|pytorch_lightning|Trainer|Fabric|"
+    r"init_dist|init_device_mesh|torch\.distributed|torchrun|LOCAL_RANK)\b"
+)
+"""What a program has that divides its training among several cards, by itself or through a library."""
+
+
+def is_distributed(project: Project, program: str) -> bool:
+    """Whether a program, or what it imports from the project, can be trained on several cards at once."""
+    loaded = (project.file(path) for path in imported_paths(program, project))
+    return any(file is not None and _DISTRIBUTED.search(file[0].source.text) is not None for file in loaded)
+
+
 def starts_processes(project: Project, program: str) -> bool:
     """Whether a program, or what it imports from the project, starts processes of its own with `spawn`."""
     for path in imported_paths(program, project):

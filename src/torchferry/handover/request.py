@@ -70,6 +70,7 @@ class HandoverFacts(NamedTuple):
         addresses: Public addresses in the code.
         licence: The licence files.
         overview: What the project's README says of it at its beginning.
+        is_distributed: Whether the program can be trained on several cards at once.
     """
 
     model: str
@@ -81,3 +82,4 @@ class HandoverFacts(NamedTuple):
     addresses: tuple[PublicAddress, ...]
     licence: tuple[str, ...]
     overview: str
+    is_distributed: bool = True

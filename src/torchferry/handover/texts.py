@@ -42,7 +42,7 @@ def template_values(request: HandoverRequest, facts: HandoverFacts) -> dict[str,
         "program": request.program,
         "plugin": "torch" if request.target is None else request.target.backend.PLUGIN,
         "target_title": "-" if request.target is None else request.target.title.render(lang),
-        "processes": str(form.processes),
+        "processes": str(form.processes if facts.is_distributed else 1),
         "date": request.today,
         "overview": facts.overview or asked("overview", say("what the model is")),
         "team": gap(say("name of the team: --team"), lang),
@@ -107,7 +107,7 @@ def _commands(request: HandoverRequest, facts: HandoverFacts) -> dict[str, str]:
         words += [f"--{name} True" for name in ("autocast", "grad_scale") if name in taken]
         return " ".join(word for word in words if word)
 
-    cards = form.processes
+    cards = form.processes if facts.is_distributed else 1
     two = f"--nnode 2 --node_rank {{0 | 1}} --master_addr <ip_address> --nproc_per_node {4 * cards}"
     given = {"device": device} if takes_device else {}
     short = {"step": '"${STEPS:-100}"'} if "step" in taken else {"epoch": "1"}
@@ -115,6 +115,7 @@ def _commands(request: HandoverRequest, facts: HandoverFacts) -> dict[str, str]:
         given["autocast"] = ""
     return {
         "takes_data": "yes" if data else "",
+        "distributed": "yes" if facts.is_distributed else "",
         "data_argument": " --data_path=<DIR>" if data else "",
         "run_one_card": started(f"--nproc_per_node {cards}", "<dataset_path>"),
         "run_eight_cards": started(f"--nproc_per_node {8 * cards}", "<dataset_path>"),

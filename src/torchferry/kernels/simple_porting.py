@@ -65,12 +65,19 @@ class SimplePorting:
         self.drop_default_mapping = drop_default_mapping
         self.target = target or _target()
 
+    def _is_there(self, path: str) -> bool:
+        """Whether a path that is to be left out exists, relative to the current folder or to the one that is ported."""
+        return os.path.lexists(path) or os.path.lexists(self.cuda_dir_path / path)
+
     def run(self) -> PortedTree:
         """Port the folder and return what was done; raises what `port` does."""
+        absent = [path for path in self.ignore_dir_paths if not self._is_there(path)]
+        for path in absent:
+            print_notice(say("`{path}` is not there, and nothing is left out for it", path=path).render())
         ported = port(
             self.cuda_dir_path,
             self.target,
-            ignore=self.ignore_dir_paths,
+            ignore=[path for path in self.ignore_dir_paths if path not in absent],
             rules=self.mapping_rule,
             drop_default_map=self.drop_default_mapping,
         )

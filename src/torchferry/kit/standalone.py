@@ -87,7 +87,7 @@ def visible(text: object) -> str:
 
 def tell(text: object) -> None:
     """Print a line."""
-    print(visible(text))
+    print(visible(text), flush=True)
 
 
 def main(arguments: "list[str] | None" = None) -> int:
@@ -106,7 +106,7 @@ def main(arguments: "list[str] | None" = None) -> int:
         (say("torch"), lambda: torch_installed(found)),
         (say("device"), lambda: device_available(found)),
         (say("device manager"), lambda: device_manager(found)),
-        (say("dependencies"), dependencies),
+        (say("dependencies"), lambda: dependencies(found)),
         (say("dtypes"), lambda: dtypes(found)),
         (say("model download"), lambda: model_download(options.no_network)),
     )
@@ -135,7 +135,6 @@ def show(number: int, count: int, name: object, answer: SetupAnswer) -> None:
         tell(f"      {say('remedy: {text}', text=remedy)}")
     for note in answer.notes:
         tell(f"      {say('note: {text}', text=note)}")
-    sys.stdout.flush()
 
 
 def torch_installed(found: "dict[str, Any]") -> SetupAnswer:
@@ -165,16 +164,10 @@ def torch_installed(found: "dict[str, Any]") -> SetupAnswer:
     )
     fitting = [pair for pair in PAIRS if _release(pair[1]) == _release(plugin)]
     if not fitting:
-        return SetupAnswer(
-            OK,
-            said,
-            notes=(
-                *notes,
-                say("which torch belongs to {module} {plugin} is not known here", module=PLUGIN, plugin=plugin),
-            ),
-        )
+        notes.append(say("which torch belongs to {module} {plugin} is not known here", module=PLUGIN, plugin=plugin))
+        return SetupAnswer(OK, said, notes=tuple(notes))
     if all(_release(pair[0])[:2] != _release(torch)[:2] for pair in fitting):
-        wanted = ", ".join(sorted({pair[0] for pair in fitting}))
+        wanted, found["unfit"] = ", ".join(sorted({pair[0] for pair in fitting})), True
         cause = say("{module} {plugin} needs torch {wanted}", module=PLUGIN, plugin=plugin, wanted=wanted)
         return _no(said, cause, _how_to_install())
     return SetupAnswer(OK, said, notes=tuple(notes))
@@ -237,8 +230,8 @@ def device_manager(found: "dict[str, Any]") -> SetupAnswer:
             say("the file was not copied along"),
             say("copy it from where this test was made"),
         )
-    if "torch" not in found:
-        return SetupAnswer(SKIPPED, say("torch or {module} is missing", module=PLUGIN))
+    if "device" not in found:  # that it chooses another one then is no failure of its own
+        return SetupAnswer(SKIPPED, say("there is no device"))
     spec = importlib.util.spec_from_file_location("setup_test_device_manager", path)
     assert spec is not None
     assert spec.loader is not None
@@ -263,7 +256,7 @@ def device_manager(found: "dict[str, Any]") -> SetupAnswer:
     return SetupAnswer(OK, said)
 
 
-def dependencies() -> SetupAnswer:
+def dependencies(found: "dict[str, Any]") -> SetupAnswer:
     """Whether what the project requires is installed, in these versions, and can be imported."""
     wrong: list[object] = []
     notes: list[object] = []
@@ -271,7 +264,8 @@ def dependencies() -> SetupAnswer:
     if reader is None and REQUIREMENTS:
         notes.append(say("versions were not compared: neither packaging nor pip is installed"))
     listed: dict[str, bool] = {}
-    for text, place in REQUIREMENTS:
+    absent = {_distribution(module) for module in ("torch", PLUGIN) if module not in found or "unfit" in found}
+    for text, place in (row for row in REQUIREMENTS if _distribution(row[0]) not in absent):  # the others failed above
         problem = _requirement_problem(text, reader)
         listed[_distribution(text)] = not problem
         if problem:
@@ -283,7 +277,12 @@ def dependencies() -> SetupAnswer:
     failures = _import_failures([module for module, _, _, _ in MODULES])
     for module, distribution, needed, place in MODULES:
         name = _distribution(distribution or module.replace(".", "-"))
-        if module not in failures or (not listed.get(name, True)):
+        if module not in failures or _distribution(module) in absent or (not listed.get(name, True)):
+            continue
+        other = re.search(r"No module named '(\w+)", failures[module])
+        lacking = _distribution(other[1]) if other and other[1] != module else ""
+        if other and (lacking in absent or not listed.get(lacking, True)):
+            notes.append(say("`import {module}` fails because {other} is missing", module=module, other=other[1]))
             continue
         if needed and name not in listed:
             (unlisted if distribution else unknown).append(distribution or module)

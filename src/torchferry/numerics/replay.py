@@ -20,6 +20,7 @@ from torchferry.numerics.callfile.building import Builder, Done, called
 from torchferry.numerics.callfile.capture import capture
 from torchferry.numerics.callfile.environment import place
 from torchferry.numerics.callfile.judging import FAIL, PASS, UNTESTED, ReplayVerdict, judged
+from torchferry.numerics.callfile.pickled_dump import SUFFIX, operator_of, read_dump
 from torchferry.numerics.callfile.reading import LARGEST, Call, Refused, find, read_call
 from torchferry.numerics.callfile.writing import LIMIT, save, write
 from torchferry.numerics.compare import tolerances
@@ -53,18 +54,48 @@ __all__ = [
 ]
 
 
-def read(folder: Path) -> Call:
-    """Read what `write` left.
+def read(folder: Path, device: str = "") -> Call:
+    """Read what `write` left, or the pickled inputs of an operator that a vendor's tool left.
+
+    Args:
+        folder: The folder, or the file of such a tool, `torch.ops.aten.addmm_inputs.pkl`.
+        device: The device that the call is to run on, which such a file does not say.
 
     Raises:
         TorchferryError: it is not that, or was cut or changed; says where.
     """
+    if _is_pickled(folder):
+        return _pickled(folder, None, device)
     try:
         return read_call(folder)
     except Refused as refused:
         raise TorchferryError(
             _error(refused, folder).message,
             say("give a complete folder that `torchferry compare --dump` or `torchferry nan --dump` wrote"),
+        ) from None
+
+
+def _is_pickled(path: Path) -> bool:
+    return path.suffix == SUFFIX and path.is_file()
+
+
+def _pickled(path: Path, overload: Any, device: str) -> Call:
+    """Return the call of a pickled dump, which is read as data.
+
+    Raises:
+        TorchferryError: it is no such dump, or nobody says where it is to run.
+    """
+    if not device:
+        raise TorchferryError(
+            say("{path} is not replayed: it does not say on which device the call ran", path=path),
+            say("name the device with `--device`, such as the card's, or `--device cpu`"),
+        )
+    try:
+        return read_dump(path, overload, device)
+    except Refused as refused:
+        raise TorchferryError(
+            say("{path} is not replayed: {why}", path=path, why=refused.message),
+            say("find the call again with `torchferry compare --dump`, which writes a folder without a pickle"),
         ) from None
 
 
@@ -124,7 +155,7 @@ def compare_for_single_op(
     """Run the operator of a directory on a device and compare it with the CPU.
 
     Args:
-        path: The directory that was written.
+        path: The directory that was written, or the pickled inputs that a vendor's tool left.
         op: Another operator to run on the same arguments, `torch.ops.aten.addmm`; without it, the written one.
         atol: Absolute tolerance; without `atol` and `rtol` the result is judged by what its dtype can hold.
         rtol: Relative tolerance.
@@ -224,6 +255,9 @@ def _reference(call: Call) -> list[Tensor]:
 
 def _opened(path: str | Path, op: Any, device: str) -> tuple[Call, torch.device]:
     folder = Path(path)
+    if _is_pickled(folder):
+        call = _pickled(folder, None if op is None else _overload(op, operator_of(folder)[1]), device)
+        return call, place(call, device)
     try:
         call = read_call(folder if folder.is_dir() else folder.parent)
     except Refused as refused:
@@ -234,15 +268,25 @@ def _opened(path: str | Path, op: Any, device: str) -> tuple[Call, torch.device]
 
 
 def _exchange(call: Call, op: Any) -> None:
-    """Take another operator: of a packet, the overload that is written, or the default one."""
+    """Take another operator."""
+    schema = _overload(op, call.overload)._schema
+    call.document["operator"], call.document["overload"] = schema.name, schema.overload_name
+
+
+def _overload(op: Any, written: str) -> Any:
+    """Return an overload: of a packet, the one that is written, or the default one.
+
+    Raises:
+        UsageError: it is no operator of torch.
+    """
     if isinstance(op, torch._ops.OpOverloadPacket):
         names = op.overloads()
-        op = getattr(op, call.overload if call.overload in names else names[0])
+        op = getattr(op, written if written in names else names[0])
     if not isinstance(op, torch._ops.OpOverload):
         raise UsageError(
             say("{op} is not an operator", op=op), say("give one of torch.ops, such as torch.ops.aten.addmm")
         )
-    call.document["operator"], call.document["overload"] = op._schema.name, op._schema.overload_name
+    return op
 
 
 def _close(result: Tensor, reference: Tensor, atol: float, rtol: float) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from torchferry.core.messages import Message, say
 from torchferry.profiling.comparison import MatchedRow, TraceComparison
-from torchferry.profiling.report import milliseconds, place_names, printable, signed
+from torchferry.profiling.formatting import milliseconds, printable
+from torchferry.profiling.report import place_names, signed
 from torchferry.profiling.summary import Summary
 
 _PART = 0.3

@@ -18,7 +18,8 @@ from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
 from torchferry.profiling.places import PlaceRow, places
 from torchferry.profiling.reading import DTYPES_AFTER, locate, read
-from torchferry.profiling.summary import DISPATCHED, PARTS, Summary, TimeRow, summarise
+from torchferry.profiling.steps import PARTS
+from torchferry.profiling.summary import DISPATCHED, Summary, TimeRow, summarise
 
 _COMPARED = (
     *("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"),
@@ -45,11 +46,21 @@ class ProfiledRun:
         path: Where they are.
         ranks: A summary for each rank; the first one has its records.
         earlier: Traces in the folder that are not counted, since a later one is of the same rank.
+        cut_short: Later traces of a rank that are not counted, since the program did nothing in their steps.
     """
 
     path: Path
     ranks: tuple[Summary, ...]
     earlier: int = 0
+    cut_short: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether each trace is whole: nothing is missing or cannot be read, and its steps hold work."""
+        return not any(
+            rank.trace.faults or rank.unseen or rank.is_empty or (rank.trace.foreign and not rank.on_device)
+            for rank in self.ranks
+        )
 
     @property
     def first(self) -> Summary:
@@ -59,6 +70,10 @@ class ProfiledRun:
     def mean(self, part: str) -> float:
         """Return the mean nanoseconds of a part of a step over all steps and ranks."""
         return statistics.fmean(rank.mean(part) for rank in self.ranks)
+
+    def median(self, part: str) -> float:
+        """Return the median nanoseconds of a part of a step over the medians of the ranks."""
+        return statistics.median(rank.median(part) for rank in self.ranks)
 
     @property
     def step(self) -> float:
@@ -144,11 +159,17 @@ class RankRow(NamedTuple):
         rank: Its number.
         step: Mean time of its steps in nanoseconds.
         compute: Mean time of these in which it computes.
+        median: Median time of its steps.
+        communication: Mean time of a step in which it communicates.
+        hidden: Share of the communication that is hidden behind computing; None without communication.
     """
 
     rank: int
     step: float
     compute: float
+    median: float
+    communication: float
+    hidden: float | None
 
 
 @dataclass(frozen=True)
@@ -191,27 +212,41 @@ class TraceComparison:
 def open_run(path: Path) -> ProfiledRun:
     """Return the run whose traces are at a path: a file, or a folder with one for each rank.
 
-    Of several traces of a rank the last one counts: the program is warmest then.
+    Of several traces of a rank the last one counts: the program is warmest then. One in whose steps the program did
+    nothing does not count where there is another: the recording was stopped when its first step had just begun.
 
     Raises:
         TorchferryError: there is no trace, or one cannot be read.
     """
     ranks: list[Summary] = []
-    earlier = 0
+    earlier = cut_short = 0
     for file in locate(path):
         trace = read(file)
         with doing(say("evaluating {path}", path=file.name)):
             summary = summarise(trace)
         if ranks and summary.trace.rank == ranks[-1].trace.rank >= 0:
+            if summary.is_empty and not ranks[-1].is_empty:
+                cut_short += 1
+                continue
             ranks.pop()
             earlier += 1
         ranks.append(summary if not ranks else summary.without_records())
-    return ProfiledRun(path, tuple(ranks), earlier)
+    return ProfiledRun(path, tuple(ranks), earlier, cut_short)
 
 
 def rank_rows(run: ProfiledRun) -> tuple[RankRow, ...]:
     """Return the ranks of a run; the one that computes longest, for which the others wait, comes first."""
-    rows = (RankRow(rank.trace.rank, statistics.fmean(rank.step_times), rank.mean("compute")) for rank in run.ranks)
+    rows = (
+        RankRow(
+            rank.trace.rank,
+            statistics.fmean(rank.step_times),
+            rank.mean("compute"),
+            statistics.median(rank.step_times),
+            rank.overlap.communication / len(rank.steps),
+            rank.overlap.share,
+        )
+        for rank in run.ranks
+    )
     return tuple(sorted(rows, key=lambda row: (-row.compute, row.rank)))
 
 

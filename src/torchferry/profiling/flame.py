@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from torchferry.core.messages import say
-from torchferry.profiling.report import milliseconds, printable
+from torchferry.profiling.formatting import milliseconds, printable
 from torchferry.profiling.summary import Summary
 
 _WIDTH, _ROW, _LETTER = 1200.0, 18, 6.6

@@ -12,6 +12,9 @@ from typing import TypeVar
 
 from torchferry.profiling.records import ANNOTATION, MODULE, OPERATOR, PYTHON, RUNTIME, HostCall, RankTrace
 
+BEFORE_ALL = -(1 << 63)
+"""A moment before all that a trace can have."""
+
 _Known = TypeVar("_Known", str, int)
 
 
@@ -28,6 +31,11 @@ class Links:
             no function calls has that of its forward. Only where the trace has stacks.
         started_by: For each work the operator that started it, -1 where the trace does not say.
         launched: For each work the moment at which the host started it, -1 where the trace does not say.
+        launch: For each work the call of the driver that started it, -1 where the trace does not say.
+        leading: Works that were started before the recording began: on their stream they come before all works whose
+            start was recorded.
+        moments: For each work the moment at which it counts as started: that of its start on the host, else the one at
+            which it begins; before all other moments for those that lead.
         operators: The operators, those inside of others before these.
         device_self: For each call the nanoseconds of the device's work that it started itself.
         device: The same with all that the operators inside of it started.
@@ -39,6 +47,9 @@ class Links:
     frame: dict[int, int] = field(default_factory=dict)
     started_by: list[int] = field(default_factory=list)
     launched: list[int] = field(default_factory=list)
+    launch: list[int] = field(default_factory=list)
+    leading: frozenset[int] = frozenset()
+    moments: list[int] = field(default_factory=list)
     operators: list[int] = field(default_factory=list)
     device_self: list[int] = field(default_factory=list)
     device: list[int] = field(default_factory=list)
@@ -67,14 +78,36 @@ def link(trace: RankTrace) -> Links:
         if call_index >= 0:
             links.started_by.append(links.operator[call_index])
             links.launched.append(calls[call_index].start)
-        elif number in trace.origins:
+            links.launch.append(call_index)
+            continue
+        links.launch.append(-1)
+        if number in trace.origins:
             links.started_by.append(probes.get(number, -1))
             links.launched.append(trace.origins[number].time)
         else:
             links.started_by.append(-1)
             links.launched.append(-1)
+    links.leading = _leading(trace, links)
+    links.moments = [
+        BEFORE_ALL if number in links.leading else launched if launched >= 0 else work.start
+        for number, (work, launched) in enumerate(zip(trace.work, links.launched, strict=True))
+    ]
     _sum_device_time(trace, links)
     return links
+
+
+def _leading(trace: RankTrace, links: Links) -> frozenset[int]:
+    """Return the works that were queued before the recording: a stream works off what is queued in its order."""
+    first: dict[tuple[int, int], int] = {}
+    for work, launched in zip(trace.work, links.launched, strict=True):
+        if launched >= 0:
+            stream = work.device, work.stream
+            first[stream] = min(work.start, first.get(stream, work.start))
+    return frozenset(
+        number
+        for number, work in enumerate(trace.work)
+        if links.launched[number] < 0 and work.start < first.get((work.device, work.stream), work.start)
+    )
 
 
 def _sum_device_time(trace: RankTrace, links: Links) -> None:

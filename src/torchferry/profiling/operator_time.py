@@ -17,8 +17,9 @@ from torchferry.ops.call_code import seen_tensors
 from torchferry.ops.needs import OperatorNeed
 from torchferry.ops.request import OperatorTime, Requested
 from torchferry.profiling.comparison import ProfiledRun
+from torchferry.profiling.formatting import printable
 from torchferry.profiling.reading import DTYPES_AFTER
-from torchferry.profiling.report import headline, notes, printable
+from torchferry.profiling.report import headline, notes
 from torchferry.profiling.summary import Summary
 
 _MOST_NAMES = 5

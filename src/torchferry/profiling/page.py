@@ -11,29 +11,29 @@ from typing import Any
 from torchferry.core.messages import say
 from torchferry.numerics.report.pages import framed, heading, paragraphs, table
 from torchferry.profiling import flame
-from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
+from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison
+from torchferry.profiling.formatting import heads, milliseconds, percent, printable
 from torchferry.profiling.records import OPERATOR, RUNTIME, HostCall
 from torchferry.profiling.report import (
-    collective_cells,
-    collective_heads,
     headline,
-    heads,
     interval_line,
     matched_cells,
     matched_heads,
-    milliseconds,
     notes,
     pair_cells,
     pair_heads,
+    part_meaning,
     part_title,
     place_cells,
     place_heads,
-    printable,
+    rank_cells,
+    rank_heads,
     signed,
-    size_text,
     verdict,
 )
-from torchferry.profiling.summary import PARTS, Summary
+from torchferry.profiling.sections import sections
+from torchferry.profiling.steps import PARTS
+from torchferry.profiling.summary import Summary
 
 _SCRIPT = Path(__file__).with_name("timeline.js")
 _STYLE = Path(__file__).with_name("page.css")
@@ -54,12 +54,14 @@ def summary_page(run: ProfiledRun, lang: str) -> str:
     body.append(heading(say("where the time of a step goes").render(lang)))
     body.append(
         table(
-            heads(lang, "", "ms", "%"),
+            heads(lang, "", say("mean ms"), "%", say("median ms"), say("meaning")),
             [
                 (
                     part_title(part, on_device=summary.on_device).render(lang),
                     milliseconds(run.mean(part)),
-                    f"{100 * run.mean(part) / run.step:.1f}",
+                    percent(run.mean(part), run.step),
+                    milliseconds(run.median(part)),
+                    part_meaning(part, on_device=summary.on_device).render(lang),
                 )
                 for part in PARTS
             ],
@@ -68,26 +70,29 @@ def summary_page(run: ProfiledRun, lang: str) -> str:
     body += _ranks([run], lang)
     body += _timeline([(run.first, headline(run, summary).render(lang))], lang)
     for by, title in (("operator", say("operators")), ("module", say("modules")), ("kernel", say("kernels"))):
-        rows = [row for row in summary.rows(by) if row.name][:_MOST_ROWS]
+        every = summary.rows(by)
+        rows = [row for row in every if row.name][:_MOST_ROWS]
+        whole = sum(row.device_self if summary.on_device else row.host_self for row in every)
         if rows:
             body.append(heading(title.render(lang)))
             body.append(
                 table(
-                    heads(lang, "", own, say("calls a step")),
+                    heads(lang, "", own, "%", say("calls a step")),
                     [
                         (
                             printable(row.name),
                             milliseconds((row.device_self if summary.on_device else row.host_self) / steps),
+                            percent(row.device_self if summary.on_device else row.host_self, whole),
                             f"{row.calls / steps:.1f}",
                         )
                         for row in rows
                     ],
                 )
             )
-    body += _other_tables(summary, lang)
+    body += _sections(summary, lang)
     body.append(heading(say("flame graph of modules and operators").render(lang)))
     body.append(f'<div class="flame">{flame.draw(summary, lang)}</div>')
-    return framed(headline(run, summary).render(lang), not summary.trace.faults, body, lang, _script())
+    return framed(headline(run, summary).render(lang), run.is_whole, body, lang, _script())
 
 
 def comparison_page(comparison: TraceComparison, lang: str) -> str:
@@ -138,35 +143,18 @@ def _ranks(runs: Sequence[ProfiledRun], lang: str) -> list[str]:
     for run in runs:
         if len(run.ranks) > 1:
             body.append(heading(say("ranks of {path}, the slowest first", path=run.path).render(lang)))
-            rows = [(row.rank, milliseconds(row.step), milliseconds(row.compute)) for row in rank_rows(run)]
-            body.append(table(heads(lang, say("rank"), say("step ms"), say("compute ms")), rows))
+            body.append(table([say("rank").render(lang), *rank_heads(lang)], rank_cells(run)))
     return body
 
 
-def _other_tables(summary: Summary, lang: str) -> list[str]:
-    steps = len(summary.steps)
+def _sections(summary: Summary, lang: str) -> list[str]:
     body: list[str] = []
-    if summary.fallbacks:
-        body.append(heading(say("operators that went to the CPU").render(lang)))
-        rows = [(printable(name), f"{calls / steps:.1f}") for name, calls in summary.fallbacks]
-        body.append(table(heads(lang, "", say("calls a step")), rows))
-    if summary.waits:
-        body.append(heading(say("the host waits for the device").render(lang)))
-        waits = [
-            (printable(row.name), printable(row.within), milliseconds(row.time / steps), f"{row.calls / steps:.1f}")
-            for row in summary.waits[:_MOST_ROWS]
-        ]
-        body.append(table(heads(lang, "", "", say("ms a step"), say("calls a step")), waits))
-    if summary.copies:
-        body.append(heading(say("copies").render(lang)))
-        copies = [
-            (printable(row.name), milliseconds(row.time / steps), size_text(row.size), f"{row.calls / steps:.1f}")
-            for row in summary.copies[:_MOST_ROWS]
-        ]
-        body.append(table(heads(lang, "", say("ms a step"), say("size"), say("calls a step")), copies))
-    if summary.collectives:
-        body.append(heading(say("collectives").render(lang)))
-        body.append(table(collective_heads("", lang), list(collective_cells(summary, _MOST_ROWS))))
+    for section in sections(summary):
+        body.append(heading(section.title.render(lang)))
+        if section.legend is not None:
+            body.append(paragraphs([section.legend.render(lang)]))
+        if section.rows:
+            body.append(table(heads(lang, "", *section.heads), section.shown(_MOST_ROWS, lang)))
     return body
 
 
@@ -204,6 +192,14 @@ def _timeline(runs: Sequence[tuple[Summary, str]], lang: str) -> list[str]:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return [
         heading(say("timeline").render(lang)),
+        paragraphs(
+            [
+                say(
+                    "one row for each stream of the device, and below them one for each thread of the host with what "
+                    "it calls; equal names have equal colours; the scale begins with the first step"
+                ).render(lang)
+            ]
+        ),
         '<div id="timeline"></div><p id="timeline-tip"></p>',
         f'<script type="application/json" id="timeline-data">{text}</script>',
     ]

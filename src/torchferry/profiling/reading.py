@@ -147,7 +147,7 @@ def read(path: Path) -> RankTrace:
         for event in stream:
             reader.take(event)
         trace = reader.finished(stream.header)
-    trace.size = stream.size
+    trace.size, trace.is_cut = stream.size, stream.fault is not None
     if trace.rank < 0:
         trace.rank = _rank_of_path(path)
     if stream.fault is not None:
@@ -187,6 +187,7 @@ class _EventReader:
         self._backwards = 0
         self._misread: dict[str, _Misread] = {}
         self._unknown: Counter[str] = Counter()
+        self._unknown_places: set[tuple[str, Any]] = set()
         self._skipped: Counter[str] = Counter()
         self._kinds: dict[str, str] = {}
 
@@ -216,6 +217,7 @@ class _EventReader:
             return
         if kind == "unknown":
             self._unknown[category] += 1
+            self._unknown_places.add((category, _hashable(event.get("pid"))))
             return
         arguments = event.get("args")
         if not isinstance(arguments, dict):
@@ -338,6 +340,9 @@ class _EventReader:
         self._own_layout()
         trace.threads = [self._thread_names.get(key, f"{key[0]}/{key[1]}") for key in self._threads]
         trace.unknown, trace.skipped = dict(self._unknown), dict(self._skipped)
+        threads = [{call.thread for call in trace.calls if call.kind == kind} for kind in (OPERATOR, RUNTIME)]
+        of_host = {process for (process, _), thread in self._threads.items() if thread in (threads[0] or threads[1])}
+        trace.foreign = frozenset(category for category, place in self._unknown_places if place not in of_host)
         _header(trace, header)
         if self._without_time:
             trace.faults.append(

@@ -121,10 +121,12 @@ class RankTrace:
         origins: Where a trace says it directly: for the index of a work, the moment that started it.
         threads: Names of the threads.
         unknown: Categories that nobody here can read, and how many events each has.
+        foreign: Those of `unknown` whose events stand in no process of the host: they are of a device.
         skipped: Categories that hold nothing to measure, and how many events each has.
         faults: What is wrong with the trace itself: it ends early, its clocks run backwards, ...
         notes: What a reader of its figures must know beside that.
         size: Bytes of the trace, uncompressed.
+        is_cut: Whether the file ends before the trace does.
     """
 
     path: str
@@ -140,7 +142,9 @@ class RankTrace:
     origins: dict[int, LaunchOrigin] = field(default_factory=dict)
     threads: list[str] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
+    foreign: frozenset[str] = frozenset()
     skipped: dict[str, int] = field(default_factory=dict)
     faults: list[Message] = field(default_factory=list)
     notes: list[Message] = field(default_factory=list)
     size: int = 0
+    is_cut: bool = False

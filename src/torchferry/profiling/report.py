@@ -8,14 +8,25 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torchferry.core.messages import Message, display_width, say, say_plural, translatable
-from torchferry.core.terminal import visible
-from torchferry.ops.report import amount
+from torchferry.core.messages import Message, say, say_plural, translatable
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
+from torchferry.profiling.critical_path import LINKS
+from torchferry.profiling.formatting import (
+    WIDEST_NAME,
+    heads,
+    milliseconds,
+    percent,
+    percentile,
+    printable,
+    size_text,
+    with_title,
+)
 from torchferry.profiling.intervals import length, union
 from torchferry.profiling.places import Names, PlaceRow
 from torchferry.profiling.records import COMMUNICATION, COMPUTE
-from torchferry.profiling.summary import PARTS, Summary, TimeRow
+from torchferry.profiling.sections import sections
+from torchferry.profiling.steps import PARTS
+from torchferry.profiling.summary import Summary, TimeRow
 
 SUMMARY_FORMAT, COMPARISON_FORMAT = "torchferry trace summary", "torchferry trace comparison"
 VERSION = 1
@@ -34,45 +45,30 @@ _HOST_PART_TITLES = {
     "compute": translatable("operators on the CPU"),
     "idle": translatable("the program outside of operators"),
 }
-_WIDEST_NAME = 60
+
+
+_MEANINGS = {
+    "compute": translatable("the device computes"),
+    "communication": translatable("the device communicates and does not compute meanwhile"),
+    "copies": translatable("the device copies and does neither meanwhile"),
+    "data": translatable("the device is idle while the host waits for the next batch"),
+    "idle": translatable("the device has nothing to do"),
+}
+_HOST_MEANINGS = {
+    "compute": translatable("an operator of torch runs"),
+    "data": translatable("no operator runs, and the program waits for the next batch"),
+    "idle": translatable("the program does something else"),
+}
+
+
+def part_meaning(part: str, *, on_device: bool) -> Message:
+    """Return what a part of a step is."""
+    return say(_MEANINGS[part] if on_device else _HOST_MEANINGS.get(part, _MEANINGS[part]))
 
 
 def part_title(part: str, *, on_device: bool) -> Message:
     """Return what a part of a step is called."""
     return say(PART_TITLES[part] if on_device else _HOST_PART_TITLES.get(part, PART_TITLES[part]))
-
-
-def milliseconds(time: float) -> str:
-    """Return nanoseconds as milliseconds with four digits: `38.55`."""
-    value = time / 1e6
-    if abs(value) >= 1000:
-        return f"{value:.0f}"
-    return f"{value:.{3 if abs(value) < 10 else 2 if abs(value) < 100 else 1}f}"
-
-
-def size_text(size: int) -> str:
-    """Return a number of bytes as text: `12.3 MiB`; `?` for one that the trace does not say."""
-    return "?" if size < 0 else amount(size)
-
-
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned text: the first column to the left, the others to the right."""
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [row[0] + " " * (widths[0] - display_width(row[0]))]
-        cells += [" " * (width - display_width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  " + "  ".join(cells).rstrip()
-
-
-def heads(lang: str, *titles: Message | str) -> list[str]:
-    """Return the titles of columns."""
-    return [title if isinstance(title, str) else title.render(lang) for title in titles]
-
-
-def printable(text: str) -> str:
-    """Return a name of a trace, shortened, without characters that move the cursor."""
-    clean = visible(text)
-    return clean if len(clean) <= _WIDEST_NAME else clean[: _WIDEST_NAME - 3] + "..."
 
 
 # One run.
@@ -93,7 +89,14 @@ def show_lines(run: ProfiledRun, by: str, top: int, lang: str) -> Iterator[str]:
         yield from _rank_lines(run, lang)
     yield ""
     yield from _time_lines(summary, by, top, lang)
-    yield from _other_tables(summary, top, lang)
+    for section in sections(summary):
+        yield ""
+        if section.rows:
+            yield from with_title([heads(lang, section.title, *section.heads), *section.shown(top, lang)])
+        else:
+            yield section.title.render(lang)
+        if section.legend is not None:
+            yield "  " + section.legend.render(lang)
 
 
 def headline(run: ProfiledRun, summary: Summary) -> Message:
@@ -105,7 +108,7 @@ def headline(run: ProfiledRun, summary: Summary) -> Message:
         rank = say("one process")
     device = trace.device_names[0] if trace.device_names else ""
     if not summary.on_device:
-        hardware = say("CPU only")
+        hardware = _without_work(summary, device)
     elif device:
         hardware = say("{device}", device=printable(device))
     else:
@@ -114,6 +117,18 @@ def headline(run: ProfiledRun, summary: Summary) -> Message:
     if not summary.marked:
         steps = say("no steps")
     return say("{path}: {rank}, {hardware}, {steps}", path=run.path, rank=rank, hardware=hardware, steps=steps)
+
+
+def _without_work(summary: Summary, device: str) -> Message:
+    """Return what is said in place of a device of a trace without work of one: not each of these is of the CPU."""
+    trace = summary.trace
+    if not (device or trace.foreign or summary.unseen or trace.is_cut):
+        return say("CPU only")
+    if device:
+        return say("{device}, of whose work nothing is measured", device=printable(device))
+    if trace.foreign:
+        return say("a device that is not understood ({names})", names=", ".join(map(printable, sorted(trace.foreign))))
+    return say("a device of whose work the trace has nothing")
 
 
 def notes(run: ProfiledRun) -> Iterator[Message]:
@@ -130,6 +145,12 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
             "{count} earlier traces in the folder are not counted",
             count=run.earlier,
         )
+    if run.cut_short:
+        yield say_plural(
+            "{count} later trace is not counted: the recording ended when its first step had just begun",
+            "{count} later traces are not counted: the recording ended when their first step had just begun",
+            count=run.cut_short,
+        )
     if run.missing_ranks:
         yield say("no trace of ranks {ranks}", ranks=", ".join(map(str, run.missing_ranks)))
     if not summary.marked:
@@ -142,6 +163,12 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
         )
     elif not summary.on_device:
         yield say("no work of a device is in the trace: all times are those of the CPU")
+    if summary.unseen:
+        yield say_plural(
+            "{count} call starts work of a device, and the trace has nothing of it: cut off, or not recorded",
+            "{count} calls start work of a device, and the trace has nothing of it: cut off, or not recorded",
+            count=summary.unseen,
+        )
     if summary.others:
         yield say(
             "other devices are in the trace and not counted: {numbers}", numbers=", ".join(map(str, summary.others))
@@ -152,6 +179,28 @@ def notes(run: ProfiledRun) -> Iterator[Message]:
             "{count} events of category `{category}` are not understood and not counted",
             count=number,
             category=printable(category),
+        )
+    number, time = summary.leading
+    if number:
+        yield say_plural(
+            "{count} kernel or copy was queued before the recording began ({time} ms): it is counted in no step",
+            "{count} kernels or copies were queued before the recording began ({time} ms): they are counted in no step",
+            count=number,
+            time=milliseconds(time),
+        )
+    if summary.is_empty:
+        yield say("the program did nothing in these steps: the recording ended when they had just begun")
+    elif summary.empty:
+        yield say_plural(
+            "{count} step at the end is not counted: the recording ended when it had just begun",
+            "{count} steps at the end are not counted: the recording ended when they had just begun",
+            count=summary.empty,
+        )
+    if summary.hidden:
+        yield say_plural(
+            "{count} step has no time of its own: the device was still at work for those before it",
+            "{count} steps have no time of their own: the device was still at work for those before them",
+            count=summary.hidden,
         )
     number, time = summary.unlinked
     if number and summary.on_device:
@@ -185,29 +234,41 @@ def _step_lines(summary: Summary, lang: str) -> Iterator[str]:
     ).render(lang)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return a percentile by linear interpolation between the closest ranks, as numpy does by default."""
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    lower = int(at)
-    upper = min(lower + 1, len(ordered) - 1)
-    return ordered[lower] + (ordered[upper] - ordered[lower]) * (at - lower)
-
-
 def _part_lines(run: ProfiledRun, lang: str) -> Iterator[str]:
-    rows = [heads(lang, say("where the time of a step goes"), "ms", "%")]
+    rows = [heads(lang, say("where the time of a step goes"), say("mean ms"), "%", say("median ms"))]
     for part in PARTS:
         time = run.mean(part)
         if time or part in ("compute", "idle"):
             title = part_title(part, on_device=run.first.on_device).render(lang)
-            rows.append([title, milliseconds(time), f"{100 * time / run.step:.1f}"])
-    yield from _with_title(rows)
+            rows.append([title, milliseconds(time), percent(time, run.step), milliseconds(run.median(part))])
+    yield from with_title(rows)
 
 
 def _rank_lines(run: ProfiledRun, lang: str) -> Iterator[str]:
-    rows = [heads(lang, say("rank (the slowest first)"), say("step ms"), say("compute ms"))]
-    rows += [[str(row.rank), milliseconds(row.step), milliseconds(row.compute)] for row in rank_rows(run)]
-    yield from _with_title(rows[: TOP + 1])
+    rows = [heads(lang, say("rank (the slowest first)"), *rank_heads(lang))]
+    rows += rank_cells(run)
+    yield from with_title(rows[: TOP + 1])
+
+
+def rank_heads(lang: str) -> list[str]:
+    """Return the titles of what `rank_cells` returns, behind the rank."""
+    titles = say("step ms"), say("median step ms"), say("compute ms"), say("communication ms"), say("% of it hidden")
+    return heads(lang, *titles)
+
+
+def rank_cells(run: ProfiledRun) -> list[list[str]]:
+    """Return what is said of the ranks of a run, the slowest first."""
+    return [
+        [
+            str(row.rank),
+            milliseconds(row.step),
+            milliseconds(row.median),
+            milliseconds(row.compute),
+            milliseconds(row.communication),
+            "" if row.hidden is None else f"{100 * row.hidden:.1f}",
+        ]
+        for row in rank_rows(run)
+    ]
 
 
 _TIME_TITLES = {
@@ -246,80 +307,13 @@ def _time_lines(summary: Summary, by: str, top: int, lang: str) -> Iterator[str]
                 f"{row.calls / steps:g}" if row.calls % steps == 0 else f"{row.calls / steps:.1f}",
             ]
         )
-    yield from _with_title(rows)
+    yield from with_title(rows)
     if len(timed) > top:
         yield "  " + say("... and {count} more; `--top` shows them", count=len(timed) - top).render(lang)
 
 
 def _own(summary: Summary, row: TimeRow) -> int:
     return row.device_self if summary.on_device else row.host_self
-
-
-def _other_tables(summary: Summary, top: int, lang: str) -> Iterator[str]:
-    steps = len(summary.steps)
-    if summary.fallbacks:
-        yield ""
-        rows = [heads(lang, say("operators that went to the CPU"), say("calls a step"))]
-        rows += [[printable(name), f"{calls / steps:.1f}"] for name, calls in summary.fallbacks[:top]]
-        yield from _with_title(rows)
-    if summary.waits or summary.numbers_read:
-        yield ""
-        rows = [heads(lang, say("the host waits for the device"), say("ms a step"), say("calls a step"))]
-        for wait in summary.waits[:top]:
-            name = f"{wait.name} ({wait.within})" if wait.within else wait.name
-            rows.append([printable(name), milliseconds(wait.time / steps), f"{wait.calls / steps:.1f}"])
-        yield from _with_title(rows)
-        if summary.numbers_read:
-            yield "  " + say(
-                "numbers read from tensors, as .item() does: {count} a step",
-                count=f"{summary.numbers_read / steps:.1f}",
-            ).render(lang)
-    if summary.copies:
-        yield ""
-        rows = [heads(lang, say("copies"), say("ms a step"), say("size a step"), say("calls a step"))]
-        for copied in summary.copies[:top]:
-            size = copied.size if copied.size < 0 else copied.size // steps
-            rows.append(
-                [
-                    printable(copied.name),
-                    milliseconds(copied.time / steps),
-                    size_text(size),
-                    f"{copied.calls / steps:.1f}",
-                ]
-            )
-        yield from _with_title(rows)
-    if summary.collectives:
-        yield ""
-        yield from _with_title([collective_heads(say("collectives"), lang), *collective_cells(summary, top)])
-    if summary.peaks:
-        yield ""
-        rows = [heads(lang, say("memory at most"), say("in use"), say("taken"))]
-        for peak in summary.peaks:
-            owner = say("host") if peak.device < 0 else say("device {number}", number=peak.device)
-            taken = amount(peak.reserved) if peak.reserved > 0 else ""
-            rows.append([owner.render(lang), size_text(peak.allocated), taken])
-        yield from _with_title(rows)
-
-
-def collective_heads(title: Message | str, lang: str) -> list[str]:
-    """Return the titles of what `collective_cells` returns."""
-    return heads(lang, title, say("size"), say("ms a step"), say("calls a step"), "GB/s")
-
-
-def collective_cells(summary: Summary, top: int) -> Iterator[list[str]]:
-    """Yield what is said of the collectives of a run: kind, size, time, and bytes a second that a rank puts in."""
-    steps = len(summary.steps)
-    for row in summary.collectives[:top]:
-        speed = "?" if row.bandwidth is None else f"{row.bandwidth / 1e9:.3g}"
-        size = size_text(row.size)
-        yield [printable(row.name), size, milliseconds(row.time / steps), f"{row.calls / steps:.1f}", speed]
-
-
-def _with_title(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table whose first row is its title, one step to the left of the others."""
-    first, *rest = columns(rows)
-    yield first[2:] if not first[2:].startswith(" ") else first
-    yield from rest
 
 
 def summary_document(run: ProfiledRun) -> dict[str, Any]:
@@ -362,6 +356,14 @@ def _rank_document(summary: Summary) -> dict[str, Any]:
         "numbers_read": summary.numbers_read,
         "peaks": [row._asdict() for row in summary.peaks],
         "unlinked": {"works": summary.unlinked[0], "time": summary.unlinked[1]},
+        "leading": {"works": summary.leading[0], "time": summary.leading[1]},
+        "empty_steps": summary.empty,
+        "hidden_steps": summary.hidden,
+        "calls_without_work": summary.unseen,
+        "launches": [row._asdict() for row in summary.launches],
+        "queues": [row._asdict() for row in summary.queues],
+        "overlap": {**summary.overlap._asdict(), "share": summary.overlap.share},
+        "critical_path": _path_document(summary),
     }
     if work:
         own = [each for each in work if each.device == summary.device]
@@ -370,6 +372,18 @@ def _rank_document(summary: Summary) -> dict[str, Any]:
             for kind in (COMPUTE, COMMUNICATION)
         }
     return document
+
+
+def _path_document(summary: Summary) -> dict[str, Any] | None:
+    path = summary.path
+    if path is None:
+        return None
+    return {
+        "step": path.step,
+        "time": path.window[1] - path.window[0],
+        "parts": dict(zip(LINKS, path.parts, strict=True)),
+        "rows": [row._asdict() for row in path.rows],
+    }
 
 
 def summary_csv(run: ProfiledRun, by: str) -> str:
@@ -408,7 +422,7 @@ def compare_lines(comparison: TraceComparison, top: int, lang: str, causes: Sequ
             yield from _place_lines(comparison, top, lang)
     if comparison.collectives:
         yield ""
-        yield from _with_title([pair_heads(say("collectives"), lang), *pair_cells(comparison, top, "->")])
+        yield from with_title([pair_heads(say("collectives"), lang), *pair_cells(comparison, top, "->")])
     for run in (comparison.base, comparison.target):
         if len(run.ranks) > 1:
             yield ""
@@ -421,7 +435,7 @@ def compare_lines(comparison: TraceComparison, top: int, lang: str, causes: Sequ
             [printable(name), printable(base) or "-", printable(target) or "-"]
             for name, base, target in comparison.settings
         ]
-        yield from _with_title(rows)
+        yield from with_title(rows)
 
 
 def _waterfall(comparison: TraceComparison, lang: str) -> Iterator[str]:
@@ -433,7 +447,7 @@ def _waterfall(comparison: TraceComparison, lang: str) -> Iterator[str]:
             rows.append([title, milliseconds(part.base), milliseconds(part.target), signed(part.difference)])
     base, target = comparison.base.step, comparison.target.step
     rows.append([say("whole step").render(lang), milliseconds(base), milliseconds(target), signed(target - base)])
-    yield from _with_title(rows)
+    yield from with_title(rows)
 
 
 def signed(time: float) -> str:
@@ -468,7 +482,7 @@ def interval_line(comparison: TraceComparison) -> Message:
 def _matched_lines(
     comparison: TraceComparison, title: Message, matched: Sequence[MatchedRow], top: int, lang: str
 ) -> Iterator[str]:
-    yield from _with_title(
+    yield from with_title(
         [matched_heads(title, lang), *(matched_cells(comparison, row, "->") for row in matched[:top])]
     )
 
@@ -477,9 +491,9 @@ def _place_lines(comparison: TraceComparison, top: int, lang: str) -> Iterator[s
     """Yield the operators of the base and below them, with the figures, those of the target at the same place."""
     rows = [place_heads(lang)]
     for row in comparison.places[:top]:
-        base, target, *cells = place_cells(comparison, row, "->", _WIDEST_NAME - 10, lang)
+        base, target, *cells = place_cells(comparison, row, "->", WIDEST_NAME - 10, lang)
         rows += [[base, *("" for _ in cells)], [f"  -> {target}", *cells]]
-    yield from _with_title(rows)
+    yield from with_title(rows)
 
 
 def place_heads(lang: str) -> list[str]:

@@ -15,7 +15,6 @@ A trace without work of a device is one of the CPU: K are the times in which any
 
 from __future__ import annotations
 
-import itertools
 import re
 import statistics
 from bisect import bisect_right
@@ -25,22 +24,19 @@ from dataclasses import dataclass, field, replace
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
-from torchferry.profiling.intervals import Interval, Intervals, cut, difference, intersection, length, union
+from torchferry.profiling.critical_path import CriticalPath, critical_path, typical_step
+from torchferry.profiling.intervals import Interval, union
+from torchferry.profiling.launches import LaunchRow, OverlapRow, QueueRow, launch_rows, overlap, queue_rows
 from torchferry.profiling.linking import Links, is_data_loading, is_step, link
 from torchferry.profiling.records import (
     ANNOTATION,
     COMMUNICATION,
-    COMPUTE,
     COPY,
     FALLBACK_PREFIX,
-    FILL,
-    OPERATOR,
     RUNTIME,
     RankTrace,
 )
-
-PARTS = ("compute", "communication", "copies", "data", "idle")
-"""The parts of a step's time, in the order of the table above."""
+from torchferry.profiling.steps import PARTS, TimedStep, step_times
 
 BY = ("operator", "shape", "module", "stack", "kernel")
 """By what the time can be summed."""
@@ -62,26 +58,6 @@ _COPY_TO_CPU = "aten::_to_cpu"
 
 _READS_A_NUMBER = "aten::_local_scalar_dense"
 """What `.item()` and everything like it ends in: the host waits for the device."""
-
-
-class TimedStep(NamedTuple):
-    """One step.
-
-    Attributes:
-        name: `ProfilerStep#3`; empty where the trace marks no steps and this is the whole of it.
-        window: From the moment at which the host has begun the step and the device has done all that was started
-            before it, to the same moment of the next step.
-        parts: Nanoseconds of each of `PARTS`, which sum to the length of the window.
-    """
-
-    name: str
-    window: Interval
-    parts: tuple[int, ...]
-
-    @property
-    def time(self) -> int:
-        """Return the length in nanoseconds."""
-        return self.window[1] - self.window[0]
 
 
 class TimeRow(NamedTuple):
@@ -196,7 +172,17 @@ class Summary:
         numbers_read: How often the host read a number of a tensor in the steps.
         peaks: The most that each allocator held.
         unlinked: Works of the device whose operator the trace does not tell, and their nanoseconds.
+        leading: Works that were queued before the recording began, and their nanoseconds: they belong to no step.
         early: Works that begin before the call that starts them: the two clocks do not agree.
+        empty: Steps at the end in which the program did nothing, which are not counted.
+        is_empty: Whether the program did nothing in any step: the recording was stopped when the first had begun.
+        hidden: Steps that have no time of their own, since the device was still at work for earlier ones.
+        launches: How the driver's calls that start work behave, by their name, most calls first.
+        queues: How much work waits in each stream.
+        overlap: How much of the communication is hidden behind computing.
+        unseen: Calls of the driver that start work of which the trace has nothing at all.
+        path: What the step of median length waits for; None for a trace of the CPU, and where the trace does not say
+            which calls start work.
     """
 
     trace: RankTrace
@@ -213,7 +199,16 @@ class Summary:
     numbers_read: int
     peaks: tuple[PeakRow, ...]
     unlinked: tuple[int, int]
+    leading: tuple[int, int]
     early: int
+    empty: int
+    is_empty: bool
+    hidden: int
+    launches: tuple[LaunchRow, ...]
+    queues: tuple[QueueRow, ...]
+    overlap: OverlapRow
+    unseen: int
+    path: CriticalPath | None
     _rows: dict[str, tuple[TimeRow, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -225,6 +220,11 @@ class Summary:
         """Return the mean nanoseconds of a part over the steps."""
         number = PARTS.index(part)
         return statistics.fmean(step.parts[number] for step in self.steps)
+
+    def median(self, part: str) -> float:
+        """Return the median nanoseconds of a part over the steps."""
+        number = PARTS.index(part)
+        return statistics.median(step.parts[number] for step in self.steps)
 
     @property
     def step_times(self) -> list[int]:
@@ -264,13 +264,17 @@ def summarise(trace: RankTrace) -> Summary:
         by_device[work.device] += work.end - work.start
     devices = sorted(by_device, key=lambda number: -by_device[number])
     device = devices[0] if devices else -1
-    steps, marked, window = _steps(trace, links, device)
-    if not steps:
+    times = step_times(trace, links, device)
+    window = times.window
+    if not times.steps:
         raise TorchferryError(
             say("{path} holds nothing that can be measured: no time passes in it", path=trace.path),
             trace.faults[0] if trace.faults else None,
         )
-    unlinked = [work for number, work in enumerate(trace.work) if links.started_by[number] < 0]
+    unlinked = [
+        work for number, work in enumerate(trace.work) if links.started_by[number] < 0 and number not in links.leading
+    ]
+    leading = [trace.work[number] for number in links.leading]
     early = sum(
         1
         for number, work in enumerate(trace.work)
@@ -281,17 +285,26 @@ def summarise(trace: RankTrace) -> Summary:
         links,
         device,
         tuple(sorted(devices[1:])),
-        steps,
-        marked,
+        times.steps,
+        times.marked,
         window,
         _waits(trace, links, window),
-        _copies(trace, window),
+        _copies(trace, links, window),
         _collectives(trace, links, device, window),
         _fallbacks(trace, links, window),
         _numbers_read(trace, window),
         _peaks(trace),
         (len(unlinked), sum(work.end - work.start for work in unlinked)),
+        (len(leading), sum(work.end - work.start for work in leading)),
         early,
+        times.empty,
+        times.is_empty,
+        times.hidden,
+        launch_rows(trace, links, window),
+        queue_rows(trace, links, window),
+        overlap(trace, device, times.steps),
+        _unseen(trace),
+        critical_path(trace, links, device, typical_step(times.steps)) if device >= 0 else None,
     )
 
 
@@ -318,85 +331,12 @@ def _within(time: int, window: Interval) -> bool:
     return window[0] <= time < window[1]
 
 
-def _steps(trace: RankTrace, links: Links, device: int) -> tuple[tuple[TimedStep, ...], bool, Interval]:
-    """Return the steps with the parts of their time, whether the trace marks them, and their time on the host."""
-    busy = {kind: union(_spans(trace, device, kind)) for kind in (COMPUTE, COMMUNICATION)}
-    copying = union([*_spans(trace, device, COPY), *_spans(trace, device, FILL)])
-    loading = union((call.start, call.end) for call in trace.calls if is_data_loading(call))
-    if device < 0:
-        running = union(
-            (call.start, call.end) for call in trace.calls if call.kind == OPERATOR and not _is_frame(call.name)
-        )
-        busy[COMPUTE] = difference(running, loading)
-    marks = sorted((call.start, call.end, call.name) for call in trace.calls if is_step(call))
-    marked = bool(marks)
-    if not marks:
-        spans = [(call.start, call.end) for call in trace.calls] + [(work.start, work.end) for work in trace.work]
-        marks = [(min(start for start, _ in spans), max(end for _, end in spans), "")]
-    times = [*(start for start, _, _ in marks), max(end for _, end, _ in marks)]
-    ends = _when_done(trace, links, device, times)
-    steps = (
-        TimedStep(name, window, _parts(window, busy[COMPUTE], busy[COMMUNICATION], copying, loading))
-        for (_, _, name), window in zip(marks, itertools.pairwise(ends), strict=True)
-        if window[1] > window[0]
-    )
-    return tuple(steps), marked, (times[0], times[-1])
-
-
-def _when_done(trace: RankTrace, links: Links, device: int, times: list[int]) -> list[int]:
-    """Return for each moment of the host when the device has done what was started before it, or the moment itself.
-
-    The host is often far ahead of the device: a step ends when its work ends, and the next one's begins.
-    """
-    started = sorted(
-        (links.launched[number] if links.launched[number] >= 0 else work.start, work.end)
-        for number, work in enumerate(trace.work)
-        if work.device == device
-    )
-    moments: list[int] = []
-    at, latest = 0, times[0]
-    for time in times:
-        while at < len(started) and started[at][0] < time:
-            latest = max(latest, started[at][1])
-            at += 1
-        moments.append(max(time, latest))
-    return moments
-
-
-def _is_frame(name: str) -> bool:
-    """Return whether an operator of the trace is a frame around others and computes nothing itself."""
-    return name.startswith(("ProfilerStep", "enumerate(DataLoader)", "Optimizer.", "autograd::engine::"))
-
-
-def _spans(trace: RankTrace, device: int, kind: str) -> list[Interval]:
-    return [(work.start, work.end) for work in trace.work if work.kind == kind and work.device == device]
-
-
-def _parts(
-    window: Interval, compute: Intervals, communication: Intervals, copying: Intervals, loading: Intervals
-) -> tuple[int, ...]:
-    computing = cut(compute, window)
-    communicating = difference(cut(communication, window), computing)
-    busy = union([*computing, *communicating])
-    copies = difference(cut(copying, window), busy)
-    free = difference([window], union([*busy, *copies]))
-    waiting = intersection(free, cut(loading, window))
-    return (
-        length(computing),
-        length(communicating),
-        length(copies),
-        length(waiting),
-        length(free) - length(waiting),
-    )
-
-
 def _time_rows(summary: Summary, by: str, without: frozenset[int] = frozenset()) -> tuple[TimeRow, ...]:
     trace, links, window = summary.trace, summary.links, summary.window
     unlinked = [
         work.end - work.start
         for number, work in enumerate(trace.work)
-        if links.started_by[number] < 0
-        and _within(links.launched[number] if links.launched[number] >= 0 else work.start, window)
+        if links.started_by[number] < 0 and _within(links.moments[number], window)
     ]
     sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
     stacks: dict[int, str] = {}
@@ -464,7 +404,7 @@ def _dispatched(trace: RankTrace, links: Links, index: int) -> str:
 def _kernel_rows(summary: Summary) -> tuple[TimeRow, ...]:
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for number, work in enumerate(summary.trace.work):
-        start = summary.links.launched[number] if summary.links.launched[number] >= 0 else work.start
+        start = summary.links.moments[number]
         if _within(start, summary.window):
             sums[work.name][0] += 1
             sums[work.name][1] += work.end - work.start
@@ -484,10 +424,17 @@ def _waits(trace: RankTrace, links: Links, window: Interval) -> tuple[WaitRow, .
     return tuple(sorted(rows, key=lambda row: (-row.time, row.name, row.within)))
 
 
-def _copies(trace: RankTrace, window: Interval) -> tuple[CopyRow, ...]:
+def _unseen(trace: RankTrace) -> int:
+    """Return how many calls start work where the trace has no work: it was cut off before, or was not recorded."""
+    if trace.work:
+        return 0
+    return sum(1 for call in trace.calls if call.kind == RUNTIME and call.correlation and "launch" in call.name.lower())
+
+
+def _copies(trace: RankTrace, links: Links, window: Interval) -> tuple[CopyRow, ...]:
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for work in trace.work:
-        if work.kind == COPY and _within(work.start, window):
+    for number, work in enumerate(trace.work):
+        if work.kind == COPY and _within(links.moments[number], window):
             entry = sums[work.name]
             entry[0] += 1
             entry[1] += work.end - work.start
@@ -499,7 +446,7 @@ def _copies(trace: RankTrace, window: Interval) -> tuple[CopyRow, ...]:
 def _collectives(trace: RankTrace, links: Links, device: int, window: Interval) -> tuple[CollectiveRow, ...]:
     sums: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     for number, work in enumerate(trace.work):
-        start = links.launched[number] if links.launched[number] >= 0 else work.start
+        start = links.moments[number]
         if work.kind == COMMUNICATION and work.device == device and _within(start, window):
             entry = sums[work.collective or _without_instance(work.name), work.size]
             entry[0] += 1

@@ -32,7 +32,69 @@ with tempfile.TemporaryDirectory() as folder:
 """
 """The tables and stacks of the manual's profiler chapter (8.1), with the sort key that torch has now."""
 
+COMPARED = """
+import os, pickle, tempfile
+from torch_musa.utils.compare_tool import CompareWithCPU, ModuleInfo, NanInfTracker, open_module_tracker
+from torch_musa.utils.compare_tool import compare_for_single_op, nan_inf_track_for_single_op
+model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU()).musa()
+open_module_tracker(model)
+with CompareWithCPU(False, 0.001, 0.001), NanInfTracker(False):
+    model(torch.ones(2, 5, device="musa"))
+with CompareWithCPU(atol=0.001, rtol=0.001, target_list=["torch.ops.aten.addmm"], verbose=False) as compared:
+    model(torch.ones(2, 5, device="musa"))
+    compared.step()
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "torch.ops.aten.addmm_inputs.pkl")
+    with open(path, "wb") as file:
+        pickle.dump({"args": (torch.ones(4), torch.ones(3, 5), torch.ones(5, 4)), "kwargs": {}}, file)
+    correct, args, kwargs, out = compare_for_single_op(path, torch.ops.aten.addmm, atol=0.01, rtol=0.01)
+    assert correct and out.is_musa and all(each.is_musa for each in args) and kwargs == {}
+    assert nan_inf_track_for_single_op(path, torch.ops.aten.addmm)[0] is False
+    try:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with NanInfTracker(dump_error_data=True, output_dir=folder):
+            made = model(torch.ones(2, 5, device="musa"))
+            made.div(torch.zeros_like(made)).sum().backward()
+            optimizer.step()
+    except Exception as error:
+        assert "aten.div" in str(error)
+    path = os.path.join(folder, "torch.ops.aten.div.Tensor_inputs.pkl")
+    assert nan_inf_track_for_single_op(path, torch.ops.aten.div)[0] is True
+"""
+"""The manual's tools (9.1), by the plugin's names: its files of inputs, and the folders that stand in for them."""
+
+PORTED = """
+import os, tempfile
+from torch_musa.utils.simple_porting import SimplePorting
+with tempfile.TemporaryDirectory() as folder:
+    source = os.path.join(folder, "csrc")
+    os.mkdir(source)
+    with open(os.path.join(source, "a.cu"), "w") as file:
+        file.write("void f() { cudaDeviceSynchronize(); }")
+    SimplePorting(cuda_dir_path=source, ignore_dir_paths=[source + "/mlu"], mapping_rule={"_CUH": "_MUH"}).run()
+    with open(os.path.join(folder, "csrc_musa", "a.mu")) as file:
+        assert "musaDeviceSynchronize" in file.read()
+"""
+"""The manual's porting (7.2.2), as its setup.py calls it: a folder that is to be left out may not be there."""
+
+OWN_COLUMNS = """
+import os
+from torch.profiler import profile
+with profile(with_stack=True, experimental_config=torch._C._profiler._ExperimentalConfig(verbose=True)) as profiled:
+    torch.ones(8, device="musa") * 2
+for key in ("self_musa_time_total", "musa_time_total", "self_musa_memory_usage"):
+    assert "aten::mul" in profiled.key_averages(group_by_stack_n=5).table(sort_by=key)
+profiled.export_stacks(os.devnull, "self_musa_time_total")
+try:
+    profiled.export_stacks(os.devnull, "self_cuda_time_total")
+    raise SystemExit("took a metric that this version lacks")
+except ValueError:
+    pass
+"""
+"""The columns of the manual's version (8.1), which later versions do not have."""
+
 WORKS = {
+    "musa@2.0.0": [OWN_COLUMNS],
     "musa": [
         "import torch_musa, sys; assert torch_musa is torch.musa is sys.modules['torch_musa']",
         "import torch_musa; assert torch_musa.__version__ == '2.7.1'",
@@ -52,6 +114,8 @@ WORKS = {
         "assert torch.musa.is_tf32_supported() == (torch.musa.get_device_capability() >= (2, 2))",
         SWITCH,
         PROFILED,
+        COMPARED,
+        PORTED,
     ],
 }
 """Statements that a program may have, by target."""
@@ -62,7 +126,11 @@ FAILS = {
             "from torch_musa.utils.compare_tool import compare_tensors_tool; compare_tensors_tool()",
             "ImportError: cannot import name 'compare_tensors_tool'",
         ),
-        ("from torch_musa.utils.compare_tool import CompareWithCPU as c; c()", "NotImplementedError: torch_musa.utils"),
+        ("from torch_musa.utils.compare_tool import LogToFile as c; c()", "NotImplementedError: torch_musa.utils"),
+        (
+            "torch.musa.utils.compare_tool.CompareWithCPU(target_op=['addmm'])",
+            "TypeError: CompareWithCPU.__init__() got",
+        ),
         ("import torch_musa.testing.base_test_tool; torch.musa._MUSAC._no_such()", "AttributeError"),
         ("from torch_musa.amp import autocast", "ModuleNotFoundError: No module named 'torch_musa.amp'"),
         ("torch.musa.nvtx", "AttributeError: module 'torch.musa' has no attribute 'nvtx'"),
@@ -77,7 +145,7 @@ FAILS = {
 
 NOTED = {
     "musa": [
-        ("not-rehearsed", "torch_musa.utils.compare_tool.CompareWithCPU"),
+        ("not-rehearsed", "torch_musa.utils.compare_tool.LogToFile"),
         ("missing-api", "torch_musa.utils.compare_tool.compare_tensors_tool"),
         ("missing-api", "torch.musa.nvtx"),
         ("unverified-api", "torch_musa._MUSAC._no_such"),

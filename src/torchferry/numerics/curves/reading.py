@@ -20,6 +20,7 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.progress import reading
+from torchferry.numerics.curves.columns import ColumnReader, numbers_of
 from torchferry.numerics.curves.records import (
     DocumentReader,
     Sample,
@@ -185,8 +186,23 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
     if wanted.metrics:
         words = {name.rsplit(maxsplit=1)[-1] for name in wanted.metrics if name}
         # one word that all lines of interest have makes most lines of a large log cheap
-        return [TextLogReader(words.pop() if len(words) == 1 else "")]
-    return [TextLogReader()] if wanted.every else [TextLogReader("loss"), TextLogReader()]
+        return [TextLogReader(words.pop() if len(words) == 1 else ""), ColumnReader()]
+    if wanted.every:
+        return [_BothReaders()]
+    return [TextLogReader("loss"), ColumnReader(), TextLogReader()]
+
+
+class _BothReaders:
+    """Reads what stands beside its name in a text log, and what stands in columns."""
+
+    def samples(self, path: Path) -> Iterator[Sample | Trouble]:
+        """Yield what both readers find.
+
+        Raises:
+            TorchferryError: the file cannot be read.
+        """
+        yield from TextLogReader().samples(path)
+        yield from ColumnReader().samples(path)
 
 
 def form_of(file: Path) -> str:
@@ -197,6 +213,8 @@ def form_of(file: Path) -> str:
     text = decoded(head).lstrip()
     first, _, rest = text.partition("\n")
     first, rest = first.strip(), rest.lstrip()
+    if numbers_of(first) is not None:
+        return "text"  # a table without a head
     if first.startswith(("{", "[")):
         return "json" if _is_document(first, rest, file) else "text"
     if file.suffix.lower() in (".csv", ".tsv") or _is_table(first, rest):

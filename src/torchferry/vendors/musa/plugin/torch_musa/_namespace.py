@@ -50,6 +50,8 @@ def complete(namespace: Namespace, plugin: Plugin, autoload: Callable[[], None])
     if plugin.at_least("2.5.0"):
         namespace.mccl.__dict__.update(facade_support.stubs("torch.musa.mccl", ["version"]))
     facade_support.add_profiler_activity("MUSA")
+    if not plugin.at_least("2.1.0"):
+        namespace.profiler.name_columns("musa")
     torch.version.musa = None  # the version of a toolkit that is not here
     torch.distributed.is_mccl_available = lambda: True  # in the vendor's build of torch
 
