@@ -348,11 +348,6 @@ def _title(report: Report, first: Sequence[ReportedDecision]) -> Message:
     """Return the title above the decisions: how many there are, in how many places, and what the first ones free."""
     decisions = report.decisions
     title = say("{decisions}, each with its answers", decisions=counted_decisions(decisions.to_decide))
-    if any(can_be_accepted(each) for each in decisions.to_decide):
-        title = say(
-            "{decisions}, each with its answers (accept: it stays as it is)",
-            decisions=counted_decisions(decisions.to_decide),
-        )
     ready = decisions.ready_after(first)
     if ready and len(first) < len(decisions.to_decide):
         freed = say_plural(
@@ -393,10 +388,10 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        shown = say("its code and its answers")
-        if can_be_accepted(first[0]):
-            shown = say("its code; `torchferry decide {id} accept` leaves it as it is", id=shlex.quote(first[0].id))
-        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", shown)
+        purpose = say("its code and its answers")
+        if any(can_be_accepted(each) for each in report.decisions.to_decide):
+            purpose = say("its code and answers (accept: it stays as it is)")
+        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purpose)
 
 
 def further_steps(report: Report, paths: Sequence[str]) -> Iterator[NextStep]:
