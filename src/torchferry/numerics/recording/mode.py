@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchferry.numerics.compare import tolerances
 from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.framework.dispatch import (
@@ -19,8 +20,9 @@ from torchferry.numerics.framework.dispatch import (
     unwrap_themselves,
 )
 from torchferry.numerics.framework.kinds import COPIES, OpKind
-from torchferry.numerics.framework.operators import Operator, operator, tensors
+from torchferry.numerics.framework.operators import Operator, argument, operator, tensors
 from torchferry.numerics.recording.step import StepRows
+from torchferry.numerics.runlog import layout as names
 
 # Memory that a program allocates and never writes to: programs run their model on it to count operations.
 #
@@ -241,7 +243,8 @@ class RecordingMode(WholeMode):
             if odd:
                 self._skip(op, odd)
                 continue
-            if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+            whole = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+            if whole and draws:  # what is drawn is compared as such
                 if shows and (tensor.dtype is torch.bool or op.dropout is None):
                     self.on_draw(op, where, tensor, -1)
                 self._makers.put(tensor.untyped_storage(), tuple(used) if len(used) <= _BYTES else ())
@@ -249,6 +252,10 @@ class RecordingMode(WholeMode):
             if not where.module and tensor.device.type == "cpu" and not self.any_device and not draws:
                 continue
             self._record(op, where, tensor, index, arguments, used, draws)
+            if whole and tolerances.chosen(op) == index:
+                scores = _scores(op, args, kwargs, tensor)
+                if scores is not None:
+                    self._record(op, where, scores, names.SCORES, arguments, used, draws)
         if where.phase == FORWARD and not where.module:
             self._targets(op, args, kwargs)
 
@@ -281,7 +288,8 @@ class RecordingMode(WholeMode):
             self._of_modules.add(row)
         if draws and op.dropout is None and op.base not in _SHOWN:
             self.on_draw(op, where, tensor, row)
-        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and op.kind is not OpKind.MOVE:
+        is_value = tensor.dim() == 0 and tensor.dtype.is_floating_point
+        if is_value and index == 0 and where.phase == FORWARD and op.kind is not OpKind.MOVE:
             if self._scalar < 0 or op.base != "mul" or self._scalar not in used:  # not the scaled loss
                 self._scalar = row
         if self.on_tensor is not None:
@@ -312,6 +320,23 @@ def unusual(tensor: Tensor) -> str:
 _TARGETS = frozenset({"target"})
 _SHOWN = frozenset({"native_dropout"})
 """Operators that return their mask beside the result; of the others with a dropout it stays in the kernel."""
+
+
+def _scores(op: Operator, args: Any, kwargs: Any, indices: Tensor) -> Tensor | None:
+    """Return the elements that a call chose, by its indices; None where they cannot be taken from what it was given.
+
+    `topk` returns such elements too, but they may be right where its indices are not.
+    """
+    given = args[0]
+    if given.dim() == 0 or not given.dtype.is_floating_point:
+        return None
+    named = {item.name: place for place, item in enumerate(op.overload._schema.arguments)}
+    dim = argument((named["dim"], "dim"), args, kwargs, None if op.base in ("argmax", "argmin") else -1)
+    if dim is None:
+        return torch.take(given, indices)
+    if indices.dim() < given.dim():
+        indices = indices.unsqueeze(dim)
+    return given.gather(dim, indices)
 
 
 def _among_others(args: Any) -> bool:

@@ -54,7 +54,7 @@ class RecordedRows:
         shapes: Its shape.
         arguments: What its operator was told.
         inputs: The rows that each used.
-        sketch: float64 [rows, 61].
+        sketch: float64 [rows, 61]; of an update it is that of the parameter after it, less that before it.
         sums: float64 [rows].
     """
 
@@ -81,6 +81,11 @@ class RecordedRows:
     def lengths(self) -> Array:
         """How many elements each row's tensor has."""
         return np.asarray([float(np.prod(shape, dtype=np.float64)) for shape in self.shapes])
+
+    @cached_property
+    def whole(self) -> Array:
+        """Which rows are of integers or booleans, whose sketches are exact."""
+        return np.asarray([not key.dtype.startswith(names.FLOATING) for key in self.keys], bool)
 
     @cached_property
     def marks(self) -> list[tuple[object, ...]]:
@@ -237,13 +242,13 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
     if begin.get("format") != names.FORMAT:
         raise damaged(folder / names.BEGIN, say("it is not a record"))
     version = begin.get("version")
-    if version not in (names.VERSION, names.WITHOUT_CHECKSUMS):
+    if version not in (names.VERSION, names.WITHOUT_STATES, names.WITHOUT_CHECKSUMS):
         raise TorchferryError(
             say(
                 "{path} is a record of version {version}, but this torchferry reads {known}",
                 path=folder,
                 version=text(version)[:20],
-                known=f"{names.WITHOUT_CHECKSUMS}, {names.VERSION}",
+                known=f"{names.WITHOUT_CHECKSUMS}, {names.WITHOUT_STATES}, {names.VERSION}",
             ),
             say("record both sides with the same torchferry"),
         )
@@ -389,8 +394,10 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             if len(inputs[by]) == names.INPUTS_MOST:
                 raise ValueError(f"row {by} uses more than {names.INPUTS_MOST}")
             inputs[by].append(used)
+        of_rows = [keys[place] for place in _places(placed[names.KEY], len(keys))]
+        _subtract(of_rows, inputs, sketch, sums)
         return RecordedRows(
-            [keys[place] for place in _places(placed[names.KEY], len(keys))],
+            of_rows,
             [shapes[place] for place in _places(tensors[names.SHAPE], len(shapes))],
             [arguments[place] for place in _places(tensors[names.ARGUMENTS], len(arguments))],
             [tuple(makers) for makers in inputs],
@@ -399,6 +406,15 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
         )
     except _WRONG as error:
         raise damaged(path, text(repr(error))) from None
+
+
+def _subtract(keys: list[Key], inputs: list[list[int]], sketch: Array, sums: Array) -> None:
+    """Make of parameters after a step what the step added to them; what has no parameter before it is unknown."""
+    for row, key in enumerate(keys):
+        if key.phase == names.UPDATE:
+            before = next((used for used in inputs[row] if keys[used].phase == names.PARAMETER), None)
+            sketch[row] -= np.nan if before is None else sketch[before]
+            sums[row] -= np.nan if before is None else sums[before]
 
 
 def _places(array: Array, count: int) -> Iterator[int]:
