@@ -296,7 +296,8 @@ class CompareMode(WholeMode):
             args = tuple(parts.cut(value) for value in args)
             kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
             out = parts.cut(out)
-        results_made = list(op.results(args, kwargs, out))
+        made = list(op.numbered(args, kwargs, out))
+        results_made = [tensor for _, tensor in made]
         if op.is_view(args, results_made):
             self.passed[_NEVER_COMPARED[OpKind.VIEW]] += 1
             return None
@@ -335,6 +336,7 @@ class CompareMode(WholeMode):
             owners=None if parts is None else parts.owners(),
             whole=whole,
             written=written,
+            slots=tuple(slot for slot, _ in made),
             size=size,
             shape=tuple(shape) if shape is not None else results[0].shape if results else (),
             dtype=str(results[0].dtype).removeprefix("torch.") if results else "",

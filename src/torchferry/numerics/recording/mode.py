@@ -231,7 +231,7 @@ class RecordingMode(WholeMode):
         shows = draws and (op.dropout is None or op.base in _SHOWN)
         arguments = _told(args, kwargs)
         first = 0
-        for index, tensor in enumerate(op.results(args, kwargs, out)):
+        for index, tensor in op.numbered(args, kwargs, out):
             length = 1 if tensor.is_nested else tensor.numel()
             if length == 0 or tensor.device.type == "meta":
                 continue

@@ -58,7 +58,7 @@ SAMPLE = 1 << 16
 """Elements, from the first on, whose sum is kept: it tells an error with one sign from rounding."""
 
 GRADIENT, PARAMETER, BUFFER, STATE, UPDATE = "gradient", "parameter", "buffer", "optimizer state", "update"
-"""Phases of rows that are no results of operators. The tensor of an update is the parameter after it; from it, as a file is
+"""Phases of rows that are no results of operators. The tensor of an update is the parameter after it; as a file is
 read, the parameter before it is taken away."""
 
 SIGNS = "signs"
