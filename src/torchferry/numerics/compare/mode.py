@@ -173,6 +173,17 @@ class CompareMode(WholeMode):
                 self._owner.untested(policy, signature, self._owner.attribution.where(policy.operator), reason)
         return out
 
+    def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Say of a call that was made without this mode that it was not compared."""
+        policy = self._policies.get(overload)
+        if policy is None:
+            policy = self._policies[overload] = self._owner.policy(overload)
+        where = self._owner.attribution.where(policy.operator)
+        signature = self._owner.sampler.chosen(policy.signatures, ())
+        if signature is not None and not policy.skip_reason and not self._owner.off:
+            reason = say("below a tool torch would compute it by other operators, so it was not observed")
+            self._owner.untested(policy, signature, where, reason)
+
     def policies(self) -> list[OpPolicy]:
         """Return what is known of the operators that were called."""
         return list(self._policies.values())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -104,6 +106,8 @@ class RecordingMode(WholeMode):
         on: Whether anything is recorded: switched for whole steps.
         captures: Whether what is called goes into a graph of the device's: then there are no numbers yet.
         captured: How many calls went into one while `on`.
+        skipped: Results that could not be read, by operator and reason.
+        unobserved: Calls that were made without this mode, by operator.
         unwritten: Tensors that nobody has written to, as long as anybody asks.
         any_device: Whether operators on the CPU are recorded outside of modules too; in a program that uses a device
             they prepare data, image by image.
@@ -122,6 +126,7 @@ class RecordingMode(WholeMode):
         self.on_tensor: Callable[[str, int, Tensor], None] | None = None
         self.on_failure: Callable[[Exception], None] = lambda _: None
         self.skipped: dict[str, int] = {}
+        self.unobserved: dict[str, int] = {}
         self.unwritten: Unwritten | None = Unwritten()
         self._attribution = attribution
         self._rows = rows
@@ -181,6 +186,22 @@ class RecordingMode(WholeMode):
             self._skip(operator(func), "higher-order")
         return out
 
+    def not_seen(self, overload: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Record what a call gave that was made without this mode, and count that what it called was not observed."""
+        if not self.on or self.captures:
+            return
+        op = operator(overload)
+        self.unobserved[op.name] = self.unobserved.get(op.name, 0) + 1
+        if out is None:
+            return
+        where = self._attribution.where(op)
+        try:
+            with torch.no_grad():
+                self._note(op, where, args, kwargs, out, self._used(args, kwargs))
+        except Exception as error:
+            self._skip(op, "cannot be read")
+            self.on_failure(error)
+
     def _recorded(self, op: Operator, func: Any, args: Any, kwargs: Any) -> Any:
         if op.kind in _WITHOUT_VALUES:
             self._attribution.passed(op)
@@ -235,6 +256,8 @@ class RecordingMode(WholeMode):
             length = 1 if tensor.is_nested else tensor.numel()
             if length == 0 or tensor.device.type == "meta":
                 continue
+            if _of_its_backward(op) and index - _written(op, args, kwargs) in _of_its_backward(op):
+                continue
             if index == 0:
                 first = length
             elif where.phase == FORWARD and length * _SMALL <= first:
@@ -276,6 +299,8 @@ class RecordingMode(WholeMode):
     ) -> None:
         rows = self._rows
         tensor = tensor.detach() if tensor.requires_grad else tensor
+        if arguments and any(type(value) is float and not math.isfinite(value) for value in arguments):
+            tensor = torch.where(tensor.isfinite(), tensor, 0.0)  # what a mask puts there hides all else in a sketch
         key = (where.phase, where.module, op.name, where.source, index, rows.dtype(tensor.dtype), draws)
         memory = tensor.untyped_storage()
         if op.written:
@@ -322,6 +347,17 @@ _SHOWN = frozenset({"native_dropout"})
 """Operators that return their mask beside the result; of the others with a dropout it stays in the kernel."""
 
 
+@cache
+def _of_its_backward(op: Operator) -> frozenset[int]:
+    """Return the numbers of the results that only the backward of the same device reads: each device has its own."""
+    return tolerances.auxiliary(op) - tolerances.statistics(op).keys()
+
+
+def _written(op: Operator, args: Any, kwargs: Any) -> int:
+    """Return how many of a call's results are arguments that it wrote to, which are numbered first."""
+    return sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
+
+
 def _scores(op: Operator, args: Any, kwargs: Any, indices: Tensor) -> Tensor | None:
     """Return the elements that a call chose, by its indices; None where they cannot be taken from what it was given.
 
@@ -330,6 +366,9 @@ def _scores(op: Operator, args: Any, kwargs: Any, indices: Tensor) -> Tensor | N
     given = args[0]
     if given.dim() == 0 or not given.dtype.is_floating_point:
         return None
+    if "pool" in op.base:  # places in a plane or a volume
+        wide = -3 if "3d" in op.base else -2
+        return given.flatten(wide).gather(-1, indices.flatten(wide))
     named = {item.name: place for place, item in enumerate(op.overload._schema.arguments)}
     dim = argument((named["dim"], "dim"), args, kwargs, None if op.base in ("argmax", "argmin") else -1)
     if dim is None:

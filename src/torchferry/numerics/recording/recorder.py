@@ -220,6 +220,7 @@ class Recorder:
             "folder": self.options.folder,
             "skipped": self._mode.skipped,
             "captured": self._mode.captured,
+            "unobserved": self._mode.unobserved,
             "failures": dict(self._failures),
             "notes": sorted(self._notes),
         }

@@ -13,7 +13,7 @@ from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
 from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
-from torchferry.numerics.rundiff.verdict import Verdict
+from torchferry.numerics.rundiff.verdict import RunVerdict
 from torchferry.numerics.runlog import layout as names
 
 # A comparison for machines: one JSON document of stable shape, or rows of CSV.
@@ -155,9 +155,9 @@ def _headline(result: RunComparison) -> Message:
         "steps": _steps(covered.compared),
         "made": _steps(covered.made),
     }
-    if verdict is Verdict.DIFFERENT:
+    if verdict is RunVerdict.DIFFERENT:
         return say("DIFFERENT")
-    if verdict is Verdict.INCOMPLETE:
+    if verdict is RunVerdict.INCOMPLETE:
         return say(
             "NOT COMPARED TO THE END: {results} of {steps} compared, none exceeds its limit; the first run made {made}",
             **counts,

@@ -33,7 +33,7 @@ from torchferry.numerics.rundiff.stepwise import (
     errors,
     matrices,
 )
-from torchferry.numerics.rundiff.verdict import Table, Verdict, verdict
+from torchferry.numerics.rundiff.verdict import ModuleTable, RunVerdict, verdict
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.record import Rank, Record, RecordedRows, RecordedStep
 
@@ -151,7 +151,7 @@ class RunComparison:
     aligned: int = 0
     only_a: int = 0
     only_b: int = 0
-    table: Table = field(default_factory=Table)
+    table: ModuleTable = field(default_factory=ModuleTable)
     ties: list[Message] = field(default_factory=list)
     steps: dict[int, float] = field(default_factory=dict)
     losses: Losses = field(default_factory=dict)
@@ -162,15 +162,15 @@ class RunComparison:
     @property
     def differs(self) -> bool:
         """Whether something that was compared is not the same within the standard."""
-        return self.verdict is Verdict.DIFFERENT
+        return self.verdict is RunVerdict.DIFFERENT
 
     @property
     def same(self) -> bool:
         """Whether the runs are the same within the standard: nothing differs, and all of the reference was compared."""
-        return self.verdict is Verdict.SAME
+        return self.verdict is RunVerdict.SAME
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RunVerdict:
         """What the table, the causes and the coverage come to."""
         return verdict(self.table, self.causes, self.coverage)
 
@@ -323,10 +323,7 @@ def _note_ties(
     errors = {row.pair: row.error for row in judged}
     for row in judged:
         row_a, row_b = aligned.pairs[row.pair]
-        scores = errors.get(row.pair + 1)
-        if not (a.whole[row_a] and 0 < row.error <= row.limit and scores is not None):
-            continue
-        if a.keys[aligned.pairs[row.pair + 1][0]].result != names.SCORES:
+        if not row.tie:
             continue
         count, of = _differing(a, b, row_a, row_b) or (0, 0)
         tie = say_plural(
@@ -335,7 +332,7 @@ def _note_ties(
             place=f"{a.keys[row_a].module} {a.keys[row_a].operator}".strip(),
             differing=count if of < names.WIDTH else say("about {count}", count=count),
             count=of,
-            scores=f"{scores:.2g}",
+            scores=f"{errors[row.pair + 1]:.2g}",
         )
         if len(result.ties) < _TIES:
             result.ties.append(say("step {step}: {what}", step=step, what=tie))

@@ -110,6 +110,19 @@ def coverage(a: Record, b: Record) -> Coverage:
                 path=", ".join(map(str, without)),
             )
         )
+    unobserved: dict[str, int] = {}
+    for rank in a.ranks:
+        for name, count in rank.unobserved.items():
+            unobserved[name] = unobserved.get(name, 0) + count
+    if unobserved:
+        covered.gaps.append(
+            say_plural(
+                "{count} call was not observed, as torch would compute it by other operators below a tool: {names}",
+                "{count} calls were not observed, as torch would compute them by other operators below a tool: {names}",
+                count=sum(unobserved.values()),
+                names=", ".join(sorted(unobserved)),
+            )
+        )
     if missing:
         covered.gaps.append(say("the second record lacks the ranks {ranks}", ranks=", ".join(map(str, missing))))
     return covered

@@ -76,6 +76,7 @@ class JudgedRow(NamedTuple):
         unknown: The rows of the reference, among those that it used or that they did, that have no partner: what error
             they brought is not known.
         gradual: Whether the error grew up to here, and was not made here.
+        tie: Whether these are indices, and those that differ are of equal elements.
     """
 
     pair: int
@@ -84,6 +85,7 @@ class JudgedRow(NamedTuple):
     came_in: float
     unknown: tuple[int, ...]
     gradual: bool = False
+    tie: bool = False
 
     @property
     def beyond(self) -> bool:
@@ -203,12 +205,13 @@ def judge(
             highest = max(highest, error)
             before = growth * past.rows.get(marks[row], 0.0)
             if a.whole[row]:
-                limit, gradual = max(_of_whole(a, aligned, distances, limits, place, came_in), before), False
+                limit, gradual = max(_of_whole(a, row, came_in), before), False
             else:
                 if _exact(a, row, came_in):
                     own = min(own, _MOVED)
                 limit, gradual = _of_result(a, row, own, came_in, before, error, None if past.rows else summed[row])
-        judged.append(JudgedRow(place, error, limit, came_in, unknown[row], gradual))
+        tie = a.whole[row] and _is_tie(a, aligned, distances, limits, place)
+        judged.append(JudgedRow(place, error, 1.0 if tie else limit, came_in, unknown[row], gradual, bool(tie)))
     return judged
 
 
@@ -224,24 +227,25 @@ def _of_result(
     return max(limit, min(explained, most)), error <= explained
 
 
-def _of_whole(
-    a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array, place: int, came_in: float
-) -> float:
-    """Return what integers may be off: nothing, unless their inputs are, or they are indices of equal elements."""
-    row = aligned.pairs[place][0]
-    tie = place + 1
-    if (
-        tie < len(aligned.pairs)
-        and a.keys[aligned.pairs[tie][0]].result == names.SCORES
-        and distances.relative[tie] <= limits[tie]
-    ):
-        return 1.0
+def _of_whole(a: RecordedRows, row: int, came_in: float) -> float:
+    """Return what integers may be off: nothing, unless their inputs are."""
     if came_in <= 0.0:
         return 0.0
     length = max(1.0, float(a.lengths[row]))
     by_chance = _CHANCE * max(came_in, _SAME) * length
     chance = math.sqrt(min(1.0, (_FEW + by_chance) / length)) if by_chance >= 0.01 else 0.0
     return max(chance, JUMP * came_in if any(a.whole[other] for other in a.inputs[row]) else 0.0)
+
+
+def _is_tie(a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array, place: int) -> bool:
+    """Whether integers are indices, and the elements that both runs chose by them are equal within their limit."""
+    scores = place + 1
+    return (
+        scores < len(aligned.pairs)
+        and a.keys[aligned.pairs[scores][0]].result == names.SCORES
+        and distances.relative[place] > 0
+        and bool(distances.relative[scores] <= limits[scores])
+    )
 
 
 def _of_held(

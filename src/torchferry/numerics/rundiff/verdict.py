@@ -14,7 +14,7 @@ from torchferry.numerics.rundiff.judging import JudgedRow
 from torchferry.numerics.runlog.record import RecordedRows
 
 
-class Verdict(enum.Enum):
+class RunVerdict(enum.Enum):
     """What a comparison of two runs comes to."""
 
     SAME = "same"
@@ -55,7 +55,7 @@ class TableRow:
         return self.error / self.limit if self.limit > 0.0 else math.inf
 
 
-class Table:
+class ModuleTable:
     """The rows of a comparison: one for each module and phase.
 
     Every row of two records that could be compared is in it, by itself or by one that is worse.
@@ -82,12 +82,12 @@ class Table:
         return self._rows.get((module, phase))
 
 
-def verdict(table: Table, causes: Iterable[Cause], coverage: Coverage) -> Verdict:
+def verdict(table: ModuleTable, causes: Iterable[Cause], coverage: Coverage) -> RunVerdict:
     """Return the verdict: nothing else decides whether two runs are the same.
 
     They differ where a row is beyond its limit, or where they were given what changes numbers. Otherwise they are the
     same where nothing of the reference was left out.
     """
     if any(row.beyond for row in table.rows()) or any(cause.grade == CERTAIN for cause in causes):
-        return Verdict.DIFFERENT
-    return Verdict.SAME if coverage.complete else Verdict.INCOMPLETE
+        return RunVerdict.DIFFERENT
+    return RunVerdict.SAME if coverage.complete else RunVerdict.INCOMPLETE

@@ -175,6 +175,7 @@ class Rank:
         made: Steps that the run made; fewer may be recorded. As many as are there where the record has no end.
         ended: Why the recording ended before the run; empty where it did not, None where the record has no end.
         cut: Whether the last line has no end.
+        unobserved: Calls that were not observed, by operator.
     """
 
     folder: Path
@@ -186,6 +187,7 @@ class Rank:
     made: int = 0
     ended: str | None = None
     cut: bool = False
+    unobserved: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -278,8 +280,9 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
                 rank.steps.append(step)
         except _WRONG as error:
             raise damaged(path, text(repr(error))) from None
-    count, ended = _end(folder / names.END, sealed)
-    return replace(rank, made=max(count, rank.steps[-1].number + 1 if rank.steps else 0), ended=ended, cut=cut)
+    count, ended, unobserved = _end(folder / names.END, sealed)
+    made = max(count, rank.steps[-1].number + 1 if rank.steps else 0)
+    return replace(rank, made=made, ended=ended, cut=cut, unobserved=unobserved)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -291,15 +294,19 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _end(path: Path, sealed: bool) -> tuple[int, str | None]:
-    """Return how many steps the run made, and why the recording ended before; None where nothing says it."""
+def _end(path: Path, sealed: bool) -> tuple[int, str | None, dict[str, int]]:
+    """Return how many steps the run made, why the recording ended before, and what was not observed.
+
+    The reason is None where nothing says it.
+    """
     if not (path.exists() or path.is_symlink()):
-        return 0, None
+        return 0, None, {}
     end = _document(path)
     if sealed and "crc32" not in end:
         raise damaged(path, say("its checksum does not match its content"))
     try:
-        return _count(end["steps"]), text(end.get("ended", ""))
+        unobserved = {text(name): _count(count) for name, count in end.get("unobserved", {}).items()}
+        return _count(end["steps"]), text(end.get("ended", "")), unobserved
     except _WRONG as error:
         raise damaged(path, text(repr(error))) from None
 
