@@ -21,6 +21,7 @@ from torchferry.numerics.rundiff.causes import (
     causes_in_randomness,
     causes_in_settings,
 )
+from torchferry.numerics.rundiff.collectives import causes_in_collectives
 from torchferry.numerics.rundiff.coverage import Coverage, Exact, coverage, exact, remarks
 from torchferry.numerics.rundiff.judging import JudgedRow, Past, judge, suspect
 from torchferry.numerics.rundiff.outcomes import causes_in_operators, causes_in_updates, causes_in_weights
@@ -49,6 +50,9 @@ _ROOTS = 10_000
 
 _OWN = 3.0
 """How many times the difference of two runs of the reference those of others may have."""
+
+_MULTIPLE = 0.05
+"""What of a gradient may be left when the multiple of another is taken away, relative, in most parameters."""
 
 _TIES = 8
 """Ties that are said."""
@@ -194,6 +198,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> RunCompari
     result.causes += causes_in_settings(a.ranks[0], b.ranks[0])
     same_world = a.world == b.world
     if same_world:
+        result.causes += causes_in_collectives(a, b)
         result.causes += causes_in_randomness(a.ranks[0], b.ranks[0], rename)
     else:
         result.left_out.append(
@@ -383,15 +388,18 @@ def _only_states(rows: RecordedRows, aligned: Alignment) -> Alignment:
 def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, reported: set[str]) -> Iterator[Cause]:
     """Say so where all gradients of one run are the same multiple of the other's: a sum in the place of a mean."""
     pairs = [pair for pair in aligned.pairs if a.keys[pair[0]].phase == names.GRADIENT]
-    if len(pairs) < 2 or "gradient scale" in reported:
+    if len(pairs) < 2 or {"gradient scale", "collective"} & reported:
         return
-    ratios = []
+    ratios, apart = [], []
     for i, j in pairs:
         value_a, value_b = a.sketch[i], b.sketch[j]
         size = float(value_a @ value_a)
         if size > 0 and np.isfinite(size):
             ratios.append(float(value_a @ value_b) / size)
-    if not ratios:
+            apart.append(
+                float(np.linalg.norm(value_b - ratios[-1] * value_a)) / max(float(np.linalg.norm(value_b)), 1e-30)
+            )
+    if not ratios or float(np.median(apart)) > _MULTIPLE:
         return
     middle = float(np.median(ratios))
     spread = float(np.median(np.abs(np.asarray(ratios) - middle)))

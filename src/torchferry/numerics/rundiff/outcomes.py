@@ -119,7 +119,12 @@ def causes_in_updates(
     middle = float(np.median(ratios)) if ratios else 1.0
     turned = float(np.median([row.error for row in updates]))
     usual = _LENGTH + turned / np.sqrt(len(updates)) + turned**2
-    if 2 * len(beyond) < len(updates) and abs(middle - 1) <= usual:
+    changed = {a.keys[aligned.pairs[row.pair][0]].module for row in updates}
+    gradients = [(i, j) for i, j in aligned.pairs if a.keys[i].phase == names.GRADIENT and a.keys[i].module in changed]
+    given = [float(b.norms[j] / a.norms[i]) for i, j in gradients if a.norms[i] > 0 and np.isfinite(b.norms[j])]
+    of_gradients = float(np.median(given)) if given else 1.0  # a longer gradient may make a longer step, or none
+    longer = min(abs(middle - 1), abs(middle / max(of_gradients, 1e-30) - 1))
+    if 2 * len(beyond) < len(updates) and longer <= usual:
         return
     reported.add("optimizer step")
     worst = max(beyond or updates, key=lambda row: row.error)
