@@ -9,9 +9,9 @@ model, the more the fixed part counts. The plain step and the tools take turns; 
 programs on the machine do not change them, and what the kernel does, such as writing files, is not in them. On the
 simulated card, with one thread; it says nothing about any card.
 
-With `--gpt`, GPTs of three sizes in place of the perceptrons, and what memory each tool took beyond the plain step, in a
-process of its own. The floor is a dispatch mode of torch that only passes the calls on: no tool that sees operators can
-cost less.
+With `--gpt`, GPTs of three sizes in place of the perceptrons, and what memory each tool took beyond the plain step, in
+a process of its own. The floor is a dispatch mode of torch that only passes the calls on: no tool that sees operators
+can cost less.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 import torch
 from torch import nn
-
-from benchmarks.numerics.workload import Gpt
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchmarks.numerics.workload import Gpt
 from torchferry import rehearsal
 from torchferry.numerics import CompareWithCPU, NanInfTracker
 from torchferry.numerics.recording import Recorder
@@ -96,7 +96,7 @@ class Bare(TorchDispatchMode):
 
 def tool_of(name: str, folder: Path) -> Any:
     """Return a tool that was not used yet."""
-    return {
+    tools: dict[str, Callable[[], Any]] = {
         "plain": contextlib.nullcontext,
         "a bare mode": Bare,
         "nan": lambda: NanInfTracker(level="watch"),
@@ -104,7 +104,8 @@ def tool_of(name: str, folder: Path) -> Any:
         "compare": lambda: CompareWithCPU(quiet=True),
         "compare, every": lambda: CompareWithCPU(quiet=True, every=True),
         "record": lambda: Recorder(folder, first=10**9),
-    }[name]()
+    }
+    return tools[name]()
 
 
 TOOLS = ("plain", "a bare mode", "nan", "nan, operator", "compare", "compare, every", "record")

@@ -115,7 +115,7 @@ def test_a_wrong_kernel_is_named_first(tmp_path: Path, references: Callable[[str
 def kernel(change: Callable[[int, Tensor, Tensor, dict[str, Tensor]], Any]) -> Iterator[None]:
     """Within the context AdamW changes what it made: of each parameter its number, it, what it was, and its state."""
     hooked = torch.optim.AdamW.step
-    plain = getattr(hooked, "__wrapped__", hooked)
+    plain: Any = getattr(hooked, "__wrapped__", hooked)
 
     def step(self: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -277,7 +277,8 @@ class Divides(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         places = torch.arange(30) - 15
         places = torch.div(places, 4, rounding_mode="trunc" if self.wrong else "floor") + 5
-        return (self.table[places] * x).sum()
+        result: Tensor = (self.table[places] * x).sum()
+        return result
 
 
 def test_a_wrong_index_is_named_and_not_its_first_reader(tmp_path: Path) -> None:
@@ -304,7 +305,8 @@ def test_what_an_operator_without_a_counterpart_did_is_unknown(tmp_path: Path) -
 
         def forward(self, x: Tensor) -> Tensor:
             y = self.inner(x)
-            return self.out(functional.hardswish(y) if self.other else functional.silu(y)).sum()
+            result: Tensor = self.out(functional.hardswish(y) if self.other else functional.silu(y)).sum()
+            return result
 
     def run(path: Path, other: bool) -> Path:
         torch.manual_seed(0)
@@ -373,7 +375,7 @@ def test_what_is_frozen_is_no_missing_result(device: str, name: str) -> None:
 def test_a_result_that_was_asked_for_and_is_missing_fails() -> None:
     backward = torch.ops.aten.convolution_backward.default
     given = (R(1, 2, 3, 3), R(1, 2, 4, 4), R(2, 2, 2, 2), [2], [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
-    assert unasked(described(backward), (*given, [True, False, True]), {}) == {1}
+    assert unasked(described(backward), (*given, [True, False, True]), {}) == frozenset({1})
     assert unasked(described(torch.ops.aten.add.Tensor), (), {}) is None
     made = backward(*given, [True, True, True])
     numbered = dict(described(backward).numbered(given, {}, (made[0], None, made[2])))
@@ -409,7 +411,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "ctc_loss with numbers": (
         lambda: functional.ctc_loss(
             R(9, 2, 5, generator=torch.Generator().manual_seed(1)).log_softmax(-1), torch.ones(2, 3, dtype=torch.int64),
-            (9, 8), (3, 2),
+            *((9, 8), (3, 2)),  # type: ignore[arg-type]
         ),
         "",
     ),

@@ -148,7 +148,8 @@ class Experts(nn.Module):
         for number, expert in enumerate(self.experts):
             rows, place = torch.where(chosen == number)
             out = out.index_add(0, rows, (expert(x[rows]) * weights[rows, place, None]).to(out.dtype))
-        return self.head(out)
+        result: Tensor = self.head(out)
+        return result
 
 
 def moe() -> Program:
@@ -233,7 +234,8 @@ class Scan(nn.Module):
             kept = torch.exp(-delta[:, place, :, None] * self.decay.exp())
             state = kept * state + (delta[:, place] * x[:, place])[..., None] * b[:, place, None]
             rows.append((state * c[:, place, None]).sum(-1))
-        return self.out(torch.stack(rows, 1) * functional.silu(gate))
+        result: Tensor = self.out(torch.stack(rows, 1) * functional.silu(gate))
+        return result
 
 
 def mamba() -> Program:
@@ -253,7 +255,8 @@ class Spectral(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         modes = torch.fft.rfft(self.lift(x).float().transpose(1, 2))
         mixed = torch.einsum("bim,iom->bom", modes[..., :5], self.weight)
-        return self.drop(torch.tanh(torch.fft.irfft(mixed, n=x.shape[1])).transpose(1, 2))
+        result: Tensor = self.drop(torch.tanh(torch.fft.irfft(mixed, n=x.shape[1])).transpose(1, 2))
+        return result
 
 
 def fft() -> Program:
@@ -280,7 +283,8 @@ def vae() -> Program:
     def loss(model: nn.Module, step: int) -> Tensor:
         x = drawn(step, 2, 3, 8, 8)
         again, mean, logarithm = (part.float() for part in model(x))
-        return functional.l1_loss(again, x) + 1e-2 * (mean**2 + logarithm.exp() - 1 - logarithm).mean()
+        result: Tensor = functional.l1_loss(again, x) + 1e-2 * (mean**2 + logarithm.exp() - 1 - logarithm).mean()
+        return result
 
     model = Variational()
     return Program(model, loss, torch.optim.Adam(model.parameters(), 1e-2))
@@ -299,7 +303,8 @@ class Speech(nn.Module):
         hidden = functional.relu(self.conv(x)).transpose(1, 2)
         with torch.autocast("cpu", enabled=False):  # not every processor has this layer in less than float32
             hidden = self.lstm(hidden.float())[0]
-        return self.head(hidden).float().log_softmax(-1)
+        result: Tensor = self.head(hidden).float().log_softmax(-1)
+        return result
 
 
 def ctc() -> Program:
@@ -382,7 +387,8 @@ class Graph(nn.Module):
         begin, end = edges
         degree = torch.bincount(end, minlength=len(nodes)).clamp(min=1)
         summed = torch.zeros_like(x).index_add(0, end, x[begin])
-        return self.second(torch.cat((x, summed / degree[:, None]), -1))
+        result: Tensor = self.second(torch.cat((x, summed / degree[:, None]), -1))
+        return result
 
 
 def graph() -> Program:
@@ -401,7 +407,8 @@ class Convolutions(nn.Module):
         self.head = nn.Linear(8, 4)
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.head(functional.dropout(self.body(images).flatten(1), 0.2, self.training))
+        result: Tensor = self.head(functional.dropout(self.body(images).flatten(1), 0.2, self.training))
+        return result
 
 
 def ema() -> Program:
@@ -436,7 +443,8 @@ class Sequences(nn.Module):
         empty = tokens == 0
         x = self.layer(self.embedding(tokens), src_key_padding_mask=empty)
         weights = (~empty).to(x.dtype)[..., None]
-        return self.head((x * weights).sum(1) / weights.sum(1))
+        result: Tensor = self.head((x * weights).sum(1) / weights.sum(1))
+        return result
 
 
 def encoder() -> Program:

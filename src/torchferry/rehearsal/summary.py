@@ -89,6 +89,14 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
+
+_BELOW_A_MODE = frozenset({"aten::_ctc_loss.Tensor"})
+"""Operators that torch calls only where a dispatch mode or a subclass of Tensor is active."""
+
+_WITHOUT_MODE = say(
+    "torch calls this operator only where a dispatch mode or a subclass of Tensor is active; without one the tensors "
+    "may stay where they are"
+)
 _RACES: dict[str, Message] = {
     "host reads too early": say("the host reads what a copy may still be writing"),
     "host overwrites too early": say("the host overwrites what a copy may still be using"),
@@ -187,7 +195,10 @@ def lines(
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
     failures = _failures(aggregate, outcome(aggregate, code, found_by))
     for kind, (title, advice) in _FAILURES.items():
-        yield from _block("x", title, [event for event in failures if event.kind == kind], lang, advice)
+        of_kind = [event for event in failures if event.kind == kind]
+        below = [event for event in of_kind if kind == "mixed-devices" and event.subject in _BELOW_A_MODE]
+        yield from _block("x", title, [event for event in of_kind if event not in below], lang, advice)
+        yield from _block("x", title, below, lang, _WITHOUT_MODE)
     caught = [event for event in aggregate.caught if event not in failures]
     reported = [event for event in caught if event.only_reported]
     yield from _block(

@@ -43,6 +43,10 @@ BETWEEN = "copy to the CPU"
 NOT_ASKED = "left out on request"
 CAPTURED = "into a captured graph, whose runs are not seen"
 
+_WHOLE = 16
+"""What part of the memory for copies the lists of an operator may take that is compared whole: its reference is in
+float64, and so are the differences."""
+
 _NEVER_COMPARED = {
     OpKind.VIEW: "view",
     OpKind.ALLOCATE: "allocation",
@@ -253,7 +257,7 @@ class CompareMode(WholeMode):
             with Untracked():
                 if policy.lists and applies(policy.operator, args):
                     # the first is compared whole where it has room: what is written to is there twice
-                    room = 0 if signature.taken else self._limit // 2
+                    room = 0 if signature.taken else self._limit // _WHOLE
                     parts = ForeachBlocks(args, kwargs, signature.taken, room, signature.brief and signature.taken > 0)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
                     snapshot = take(*given, self._limit, crossing)

@@ -363,7 +363,7 @@ def _scores(op: Operator, args: Any, kwargs: Any, indices: Tensor) -> Tensor | N
 
     `topk` returns such elements too, but they may be right where its indices are not.
     """
-    given = args[0]
+    given: Tensor = args[0]
     if given.dim() == 0 or not given.dtype.is_floating_point:
         return None
     if "pool" in op.base:  # places in a plane or a volume

@@ -426,7 +426,7 @@ class Recorder:
             path = self._tracked.name(parameter) or f"{name}[{group}][{place}]"
             if part is not None and (names.PARAMETER, path) not in self._held:
                 self._held[names.PARAMETER, path] = self._state(names.PARAMETER, path, part)
-            part = local(parameter.grad)
+            part = None if parameter.grad is None else local(parameter.grad)
             if part is not None:
                 row = self._state(names.GRADIENT, path, part, self._mode.makers(part))
                 self._held[names.GRADIENT, path] = row
@@ -446,9 +446,9 @@ class Recorder:
             for state, part in states(optimizer, parameter):
                 row = self._state(names.STATE, path, part, (gradient,) if gradient >= 0 else (), f"{name}.{state}")
                 used += [row] if row >= 0 else []
-            part = local(parameter.detach())
-            if part is not None:
-                self._state(names.UPDATE, path, part, tuple(used), name)
+            after = local(parameter.detach())
+            if after is not None:
+                self._state(names.UPDATE, path, after, tuple(used), name)
 
     def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = (), operator: str = "") -> int:
         try:

@@ -356,9 +356,9 @@ def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignm
     result.only_a += len(aligned.only_a)
     result.only_b += len(aligned.only_b)
     result.table.add(step, rows, aligned, judged)
-    for row in judged:
-        if rows.keys[aligned.pairs[row.pair][0]].phase not in names.HELD:
-            result.steps[step] = max(result.steps.get(step, 0.0), row.error)
+    for one in judged:
+        if rows.keys[aligned.pairs[one.pair][0]].phase not in names.HELD:
+            result.steps[step] = max(result.steps.get(step, 0.0), one.error)
 
 
 def _losses(a: Record, b: Record) -> Losses:

@@ -268,7 +268,7 @@ def _behind(a: RecordedRows, measured: tuple[Alignment, list[JudgedRow]], module
         and a.keys[aligned.pairs[row.pair][0]].phase == "forward"
     ]
     if not behind:
-        return say("the module is computed by different operators, and nothing that shows whether they give the same")
+        return say("the module is computed by different operators, and nothing shows whether they give the same")
     worst = max(behind, key=lambda row: row.error)
     what = a.keys[aligned.pairs[worst.pair][0]]
     place = f"{what.module} {what.operator}".strip()
@@ -289,7 +289,7 @@ def _by_module(rows: RecordedRows, only: list[int], rename: dict[str, str]) -> d
     by_module: dict[str, list[Key]] = {}
     for row in only:
         key = rows.keys[row]
-        if key.phase == "forward" and not moves(key.operator) and not rows.whole[row]:
+        if key.phase == "forward" and not moves(key.operator):
             by_module.setdefault(renamed(key.module, rename), []).append(key)
     return by_module
 
