@@ -30,6 +30,7 @@ from torchferry.numerics.framework.operators import unasked
 from torchferry.numerics.framework.other_ways import _FUNCTIONS
 from torchferry.numerics.recording import Recorder
 from torchferry.numerics.report import diff
+from torchferry.numerics.rundiff.alignment import align
 from torchferry.numerics.rundiff.causes import CERTAIN, equal
 from torchferry.numerics.rundiff.comparison import RunComparison, compare
 from torchferry.numerics.rundiff.verdict import RunVerdict
@@ -326,6 +327,21 @@ def test_what_an_operator_without_a_counterpart_did_is_unknown(tmp_path: Path) -
     assert "differs by" in str(cause.advice)
     assert "round" in str(cause.advice)
     assert "and rounding by" in str(cause.advice)
+
+
+def test_modules_are_compared_by_what_they_give(tmp_path: Path) -> None:
+    told = Told(dropout=0.0, steps=1)
+    rows = [
+        read_record(record(tmp_path / name, told._replace(halved=halved))).ranks[0].steps[0].rows()
+        for name, halved in (("a", None), ("b", 0.0))
+    ]
+    a, b = rows
+    assert a is not None
+    assert b is not None
+    pairs = [(a.keys[i], b.keys[j]) for i, j in align(a, b, {}).pairs if a.keys[i].phase == "forward"]
+    others = [(one.module, one.base, two.base) for one, two in pairs if one.base != two.base]
+    assert others == [(f"Language.blocks.{number}.attention.qkv", "addmm", "add") for number in range(3)]
+    assert all(one.base == two.base for one, two in pairs if "qkv" not in one.module)
 
 
 # What is frozen.

@@ -144,6 +144,17 @@ class RecordingMode(WholeMode):
         self.loss = []
         self.calls_backward = False
 
+    def left(self, path: str, result: Any) -> None:
+        """Note which row is what a module gave: by it modules are compared that other operators compute."""
+        if not self.on or self.captures:
+            return
+        tensor = next(tensors(result), None)
+        if tensor is None or unusual(tensor) or tensor.device.type == "meta":
+            return
+        rows = self._makers.of(tensor.untyped_storage())
+        if len(rows) == 1:
+            self._rows.gave(path, rows[0], tensor)
+
     def makers(self, tensor: Tensor) -> tuple[int, ...]:
         """Return the rows whose values a tensor has."""
         return self._makers.of(tensor.untyped_storage())

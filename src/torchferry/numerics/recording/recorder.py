@@ -188,6 +188,7 @@ class Recorder:
         self._attribution.start()
         self._attribution.modules.on_root.append(self._root)
         self._attribution.modules.on_root_left.append(self._root_left)
+        self._attribution.modules.on_left.append(self._left)
         self._how = "optimizer" if by_optimizer else "told"
         self._handles = [register_optimizer_step_post_hook(self._after_optimizer)]
         self._steps.by_hand = not by_optimizer
@@ -210,6 +211,7 @@ class Recorder:
         self._steps.stop()
         self._attribution.modules.on_root.remove(self._root)
         self._attribution.modules.on_root_left.remove(self._root_left)
+        self._attribution.modules.on_left.remove(self._left)
         self._attribution.stop()
         result: dict[str, Any] = {
             "steps": self._step,
@@ -284,6 +286,12 @@ class Recorder:
         """An outermost module has run."""
         if self._on_before is not None:
             self._mode.on, self._on_before = self._on_before, None
+
+    @_guarded
+    def _left(self, path: str, result: Any) -> None:
+        """A module has run."""
+        if self._running:
+            self._mode.left(path, result)
 
     @_guarded
     def _before_optimizer(self, optimizer: Optimizer) -> None:

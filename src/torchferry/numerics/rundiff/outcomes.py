@@ -236,7 +236,7 @@ def _sets(
 ) -> Iterator[Cause]:
     of_a = _by_module(a, aligned.only_a, {})
     of_b = _by_module(b, aligned.only_b, rename)
-    modules = [name for name in [*of_a, *(set(of_b) - set(of_a))] if name in of_a or name in of_b]
+    modules = [*of_a, *(name for name in of_b if name not in of_a)]
     if not modules:
         return
     groups: dict[tuple[str, str], list[str]] = {}

@@ -37,6 +37,9 @@ SKETCH, SUM, SHAPE, ARGUMENTS = "sketch", "sum", "shape", "arguments"
 KEY, INPUTS, INPUTS_OF = "key", "inputs", "inputs_of"
 """Tensors of a layout: int32 [rows], places in the list of keys of its metadata; the rows whose results a row used."""
 
+OUTPUTS = "outputs"
+"""Of a layout's metadata: pairs of a module's path and the row that is what it gave, in the order of the calls."""
+
 FILES = "files"
 """Of a line: checksums of the files of its step, by name."""
 

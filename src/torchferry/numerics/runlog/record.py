@@ -56,6 +56,7 @@ class RecordedRows:
         inputs: The rows that each used.
         sketch: float64 [rows, 61]; of an update it is that of the parameter after it, less that before it.
         sums: float64 [rows].
+        outputs: The rows that are what a module gave, in the order of its calls, by its path.
     """
 
     keys: list[Key]
@@ -64,6 +65,7 @@ class RecordedRows:
     inputs: list[tuple[int, ...]]
     sketch: Array
     sums: Array
+    outputs: dict[str, list[int]] = field(default_factory=dict)
 
     @cached_property
     def norms(self) -> Array:
@@ -401,6 +403,11 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             if len(inputs[by]) == names.INPUTS_MOST:
                 raise ValueError(f"row {by} uses more than {names.INPUTS_MOST}")
             inputs[by].append(used)
+        outputs: dict[str, list[int]] = {}
+        for path_of, row in values(described.get(names.OUTPUTS, "[]")):
+            if not 0 <= _count(row) < count:
+                raise ValueError(f"a module gives row {row}")
+            outputs.setdefault(text(path_of), []).append(row)
         of_rows = [keys[place] for place in _places(placed[names.KEY], len(keys))]
         _subtract(of_rows, inputs, sketch, sums)
         return RecordedRows(
@@ -410,6 +417,7 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             [tuple(makers) for makers in inputs],
             sketch,
             sums,
+            outputs,
         )
     except _WRONG as error:
         raise damaged(path, text(repr(error))) from None
