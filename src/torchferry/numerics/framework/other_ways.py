@@ -142,7 +142,7 @@ class OtherWays:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked = 0
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
+        self._replaced: list[tuple[Any, str, Any, Any, bool]] = []
 
     def ask(self) -> None:
         """Have them called so from now on."""
@@ -163,8 +163,10 @@ class OtherWays:
             self._asked -= 1
             if self._asked:
                 return
-            for holder, name, original, inherited in reversed(self._replaced):
-                _unknown_to_scripts(getattr(holder, name))
+            for holder, name, function, original, inherited in reversed(self._replaced):
+                _unknown_to_scripts(function)
+                if getattr(holder, name, None) is not function:
+                    continue  # somebody put another one over it, which may call it
                 if inherited:
                     delattr(holder, name)
                 else:
@@ -182,7 +184,7 @@ class OtherWays:
         def function(*args: Any, **kwargs: Any) -> Any:
             return by(original, args, kwargs)
 
-        self._replaced.append((holder, name, original, name not in vars(holder)))
+        self._replaced.append((holder, name, function, original, name not in vars(holder)))
         _known_to_scripts(function, original)
         setattr(holder, name, function)
 
