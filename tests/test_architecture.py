@@ -89,6 +89,7 @@ WITH_TORCH = {
             "races.watching",
             "session",
             "torch_versions",
+            "triton_kernels",
             "sharing",
         )
     ),
