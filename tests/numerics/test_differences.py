@@ -25,7 +25,8 @@ from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
 from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
-from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, Past, errors, matrices, suspect
+from torchferry.numerics.rundiff.judging import Past, judge, suspect
+from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.runlog.layout import Key
 from torchferry.numerics.runlog.record import RecordedRows, read_record
 
@@ -106,7 +107,7 @@ def test_parts_of_a_layer_are_not_taken_for_the_layer(tmp_path: Path) -> None:
     assert result.same
     found = next(cause for cause in result.causes if cause.cause in {"fused kernel", "operators"})
     assert found.where == "step 0, Language.blocks.0.attention.qkv and 2 more"
-    assert max(error for (_, phase), (error, _) in result.modules.items() if phase == "forward") < 2.0**-10
+    assert max(row.error for row in result.table.rows() if row.phase == "forward") < 2.0**-10
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -131,10 +132,11 @@ def test_other_rounding_is_the_same_over_many_steps(tmp_path: Path, autocast: st
 def test_gates_make_small_errors_larger(operator: str, came_in: float, error: float, found: bool) -> None:
     keys = [Key("backward", "m", name, "", 0, "bfloat16", False) for name in ("aten.mm", operator)]
     rows = RecordedRows(keys, [(64,)] * 2, [()] * 2, [(), (0,)], np.ones((2, 64)), np.ones(2))
-    off = Errors(np.asarray([(0, 0), (1, 1)]), np.asarray([came_in, error]), np.asarray([False, False]))
+    pairs = [(0, 0), (1, 1)]
+    off = Errors(np.asarray(pairs), np.asarray([came_in, error]), *np.zeros((2, 2), bool))
     limits = np.full(2, ALLOWED["bfloat16"])
-    place = suspect(0, rows, Alignment([(0, 0), (1, 1)], [], []), off, limits, Past())
-    assert (place is not None) is found
+    judged = judge(0, rows, rows, Alignment(pairs, [], []), off, limits, Past())
+    assert (suspect(judged) is not None) is found
 
 
 def made(operators: list[tuple[str, str, str]], inputs: list[tuple[int, ...]], errors: list[float]) -> Any:
@@ -143,7 +145,7 @@ def made(operators: list[tuple[str, str, str]], inputs: list[tuple[int, ...]], e
     count = len(keys)
     rows = RecordedRows(keys, [(64,)] * count, [()] * count, inputs, np.ones((count, 64)), np.ones(count))
     pairs = [(row, row) for row in range(count)]
-    off = Errors(np.asarray(pairs), np.asarray(errors), np.zeros(count, bool))
+    off = Errors(np.asarray(pairs), np.asarray(errors), *np.zeros((2, count), bool))
     return rows, Alignment(pairs, [], []), off, np.full(count, ALLOWED["bfloat16"])
 
 
@@ -152,7 +154,7 @@ def test_errors_of_many_operators_add_up(many: int, error: float, found: bool) -
     grown = np.geomspace(7e-3, error, many).tolist()
     layers = [("forward", f"m.{row}", "aten.convolution") for row in range(many)]
     rows, aligned, off, limits = made(layers, [(row - 1,) if row else () for row in range(many)], grown)
-    place = suspect(0, rows, aligned, off, limits, Past())
+    place = suspect(judge(0, rows, rows, aligned, off, limits, Past()))
     assert (place is not None and place.gradual) is found
 
 
@@ -186,7 +188,7 @@ def test_a_bias_without_effect_excuses_nothing_in_its_module() -> None:
     past = Past()
     rows.sketch[1] *= 1e-3
     rows.sums[1] *= 1e-3
-    past.add(0, rows, aligned, off, limits)
+    past.add(0, (rows, rows), aligned, off, limits, [])
     assert past.modules["m"] == pytest.approx(9e-4, rel=0.1)
 
 
@@ -255,8 +257,11 @@ def test_an_error_in_one_operator_is_found_at_its_step(tmp_path: Path, since: in
     assert first is not None
     assert (first.module, first.operator, first.step) == ("Language.blocks.2.down", "aten.addmm", since)
     assert first.error == pytest.approx(1e-2, rel=0.5)
+    assert first.came_in is not None
     assert first.came_in < 1e-6
-    assert result.modules[("Language.blocks.0.up", "forward")][1] >= since
+    row = result.table.row("Language.blocks.0.up", "forward")
+    assert row is not None
+    assert row.step >= since
 
 
 def test_the_name_of_the_outermost_class_does_not_matter(tmp_path: Path) -> None:
@@ -304,11 +309,11 @@ def test_the_document_keeps_its_shape(tmp_path: Path) -> None:
     assert document["tool"] == "diff"
     assert set(document) >= {"causes", "first", "aligned", "only_a", "only_b", "modules", "steps"}
     assert set(document["causes"][0]) >= {"cause", "where", "a", "b", "advice"}
-    assert set(document["modules"][0]) == {"module", "phase", "error", "step"}
+    assert set(document["modules"][0]) == {"module", "phase", "operator", "error", "limit", "beyond", "step"}
     assert set(document["steps"][0]) == {"step", "error"}
     assert document["first"]["module"] == "Language.blocks.2.down"
     header, *rows = diff.as_csv(result).splitlines()
-    assert header == "module,phase,error,step"
+    assert header == "module,phase,operator,error,limit,step"
     assert len(rows) == len(document["modules"])
 
 
@@ -337,7 +342,7 @@ def short(told: Told, steps: int) -> Told:
             {"first": 2, "every": 0},
             "the second record has 2 of the 4 steps that the first has operator by operator",
         ),
-        (4, 4, {"limit": 170_000}, "the recording ended before the run: the limit of"),
+        (4, 4, {"limit": 300_000}, "the recording ended before the run: the limit of"),
     ],
 )
 def test_what_covers_less_than_the_reference_is_not_the_same(

@@ -296,7 +296,8 @@ def test_a_record_of_the_version_before_is_read_and_said_to_have_no_checksums(go
         path.write_text("".join(json.dumps(one) + "\n" for one in found))
     for pair in ((good, old), (old, good)):
         shown = CliRunner().invoke(command, [*map(str, pair)])
-        assert (shown.exit_code, shown.output[:5]) == (0, "SAME:")
+        assert (shown.exit_code, shown.output[:12]) == (1, "NOT COMPARED")
+        assert "is of an older torchferry and has none" in shown.output
         assert "is a record of version 2, which has no checksums" in shown.output
 
 

@@ -51,7 +51,9 @@ def test_a_step_has_what_the_run_was_given_and_what_it_made(tmp_path: Path, devi
     assert [batch.name for batch in first.batch] == ["Language(0)", "nll_loss_forward target"]
     assert len(first.batch[0].hashes) == len(first.batch[1].hashes) == 4
     assert first.optimizers["AdamW"][0]["lr"] == 1e-3
-    assert {"gradient norm", "AdamW exp_avg", "AdamW exp_avg_sq"} <= set(first.numbers)
+    assert ("optimizer state", "Language.head.bias", "exp_avg_sq") in places
+    assert ("update", "Language.head.bias", "AdamW") in places
+    assert "gradient norm" in first.numbers
     assert {draw.module for draw in first.draws} == {f"Language.blocks.{n}.dropout" for n in range(3)}
     assert all(0.8 < draw.rate < 1.0 for draw in first.draws)
     assert len(first.draws) == 3
@@ -203,8 +205,8 @@ def test_later_steps_leave_a_line(tmp_path: Path) -> None:
 
 
 def test_the_limit_ends_the_recording_and_not_the_program(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    folder = record(tmp_path / "r", Told(), limit=100_000)
-    assert sum(one.stat().st_size for one in (folder / "rank-0").iterdir()) <= 100_000
+    folder = record(tmp_path / "r", Told(), limit=250_000)
+    assert sum(one.stat().st_size for one in (folder / "rank-0").iterdir()) <= 250_000
     assert "limit" in capfd.readouterr().err
     assert 0 < len(steps(folder)) < 4
 

@@ -116,7 +116,7 @@ def test_runs_with_one_rank_and_with_two_are_the_same(tmp_path: Path, program: P
     result = compared(tmp_path / "one", two)
     assert result.same
     assert {cause.cause for cause in result.causes} >= {"world size", "order of samples in a step"}
-    assert {phase for _, phase in result.modules} == {"parameter", "gradient"}
+    assert {row.phase for row in result.table.rows()} == {"parameter", "gradient", "update"}
     assert result.losses[0][0] == pytest.approx(result.losses[0][1], rel=1e-6)
     assert result.left_out
 
@@ -179,7 +179,7 @@ def test_another_device_is_the_same_and_a_fault_of_it_is_found(tmp_path: Path, p
     record_warm(tmp_path / "cpu", "--", sys.executable, program)
     healthy = compared(tmp_path / "cpu", rehearsed(tmp_path / "npu", program))
     assert healthy.same
-    assert healthy.aligned == 80
+    assert healthy.aligned == 116
     fault = ["--fault", "op=aten.addmm,kind=noise,scale=1e-2,after=3"]
     first = compared(tmp_path / "cpu", rehearsed(tmp_path / "fault", program, *fault)).first
     assert first is not None

@@ -326,6 +326,7 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
     kwargs = {str(key): builder.value(node) for key, node in call.document["kwargs"].items()}
     written = sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
     lists = tolerances.is_elementwise_list(op) and applies(op, args)
+    slots = tuple(slot for slot, _ in op.numbered(done.args, done.kwargs, done.out))
     try:
         comparable = ComparedCall(
             number=0,
@@ -337,6 +338,7 @@ def judge_written_call(call: Call, device: torch.device, done: Done, standard: s
             results=[_result(result) for result in done.made],
             owners=list(range(len(args[0]))) if lists else None,
             written=written,
+            slots=slots if len(slots) == len(done.made) else (),
             shape=tuple(done.made[0].shape) if done.made else (),
             dtype=str(done.made[0].dtype).removeprefix("torch.") if done.made else "",
         )

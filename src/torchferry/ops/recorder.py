@@ -163,6 +163,10 @@ class OperatorMode(WholeMode):
             self._count(func, name, args, kwargs, out)
         return out
 
+    def not_seen(self, overload: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Note a call that was made without this mode: what it is composed of was not seen."""
+        self.unopened.add(overload.name())
+
     def _name(self, func: Any) -> str:
         entry = self._names.get(id(func))
         if entry is None:

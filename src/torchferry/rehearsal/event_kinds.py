@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torchferry.core.messages import Message, say
+
 NATIVE = {
     1: "missing-operator",
     2: "fallback",
@@ -104,3 +106,22 @@ RAISED_AS: dict[str, type[BaseException]] = {
     "missing-api": AttributeError,
 }
 """Kinds that say what is raised next, and its class; `out-of-memory` has torch's own."""
+
+RACES: dict[str, Message] = {
+    "host reads too early": say("the host reads what a copy may still be writing"),
+    "host overwrites too early": say("the host overwrites what a copy may still be using"),
+    "stream reads too early": say("a stream reads what another may still be writing"),
+    "stream overwrites what is read": say("a stream overwrites what another may still be reading"),
+    "stream overwrites what is written": say("a stream overwrites what another may still be writing"),
+    "memory freed too early": say("a stream gets memory that another may still be using"),
+}
+"""The subjects of races, as people read them."""
+
+BELOW_A_MODE = frozenset({"aten::_ctc_loss.Tensor"})
+"""Operators that torch calls only where a dispatch mode or a subclass of Tensor is active."""
+
+WITHOUT_MODE = say(
+    "torch calls this operator only where a dispatch mode or a subclass of Tensor is active; without one the tensors "
+    "may stay where they are"
+)
+"""The advice for these, where their tensors are on different devices."""

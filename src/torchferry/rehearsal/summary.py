@@ -19,6 +19,7 @@ from torchferry.core.secrets import masked_command
 from torchferry.rehearsal.aggregate import Aggregate, EventSum, RehearsalOutcome
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
+from torchferry.rehearsal.event_kinds import BELOW_A_MODE, RACES, WITHOUT_MODE
 from torchferry.rehearsal.faults import Fault
 from torchferry.rehearsal.published_limits import unknown_among
 
@@ -93,15 +94,6 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
     ),
 }
-_RACES: dict[str, Message] = {
-    "host reads too early": say("the host reads what a copy may still be writing"),
-    "host overwrites too early": say("the host overwrites what a copy may still be using"),
-    "stream reads too early": say("a stream reads what another may still be writing"),
-    "stream overwrites what is read": say("a stream overwrites what another may still be reading"),
-    "stream overwrites what is written": say("a stream overwrites what another may still be writing"),
-    "memory freed too early": say("a stream gets memory that another may still be using"),
-}
-"""The subjects of races, as people read them."""
 
 _COSTS: dict[str, Message] = {
     "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
@@ -194,7 +186,10 @@ def lines(
         yield from _block("x", _host_work(aggregate), aggregate.of("host-work"), lang, advice)
     failures = _failures(aggregate, outcome(aggregate, code, found_by))
     for kind, (title, advice) in _FAILURES.items():
-        yield from _block("x", title, [event for event in failures if event.kind == kind], lang, advice)
+        of_kind = [event for event in failures if event.kind == kind]
+        below = [event for event in of_kind if kind == "mixed-devices" and event.subject in BELOW_A_MODE]
+        yield from _block("x", title, [event for event in of_kind if event not in below], lang, advice)
+        yield from _block("x", title, below, lang, WITHOUT_MODE)
     caught = [event for event in aggregate.caught if event not in failures]
     reported = [event for event in caught if event.only_reported]
     yield from _block(
@@ -539,7 +534,7 @@ def _describe(event: EventSum, lang: str) -> str:
             lang
         )
     earlier = f", {_earlier(event).render(lang)}" if event.earlier_file else ""
-    subject = _RACES[event.subject].render(lang) if event.subject in _RACES else event.subject
+    subject = RACES[event.subject].render(lang) if event.subject in RACES else event.subject
     return f"{place}  {subject}{detail}  x{event.times}{amount}{handler}{earlier}"
 
 

@@ -91,7 +91,9 @@ def _planned(call: ComparedCall) -> list[Tensor] | None:
         out = call.operator.overload(*args, **kwargs)
     except Exception:
         return None
-    return list(call.operator.results(args, kwargs, out))
+    planned = dict(call.operator.numbered(args, kwargs, out))
+    slots = call.slots or tuple(planned)
+    return [planned[slot] for slot in slots] if planned.keys() >= set(slots) else None
 
 
 def judge_exact(call: ComparedCall, number: int, right: Tensor) -> ResultVerdict | None:

@@ -111,9 +111,8 @@ def _on(call: ComparedCall, number: int, change: Callable[[Tensor], Tensor]) -> 
     kwargs = dict(call.snapshot.kwargs)
     if "alpha" in kwargs:
         kwargs["alpha"] = kwargs["alpha"] ** 2 if change is torch.square else 1
-    reference = CpuReference(
-        call.operator, Snapshot(call.snapshot.args, kwargs, call.snapshot.stores, call.snapshot.size)
-    )
+    changed = Snapshot(call.snapshot.args, kwargs, call.snapshot.stores, call.snapshot.size)
+    reference = CpuReference(call.operator, changed, call.slots)
     reference.change = lambda tensor: change(tensor) if tensor.is_floating_point() else tensor
     try:
         results, _ = reference.wide([torch.float64])
@@ -134,7 +133,7 @@ def explained_by_rounded_inputs(call: ComparedCall, number: int, pair: ResultPai
     """Return a warning that names the bits of its inputs that the device keeps; None if that does not explain it."""
     for kept in _KEPT:
         for to_nearest in (True, False):
-            reference = CpuReference(call.operator, call.snapshot)
+            reference = CpuReference(call.operator, call.snapshot, call.slots)
             reference.change = lambda tensor, kept=kept, to_nearest=to_nearest: rounded(tensor, kept, to_nearest)
             try:
                 results, _ = reference.wide([torch.float32])

@@ -12,7 +12,7 @@ from torchferry.core.messages import say, say_plural
 from torchferry.numerics.compare import random_ops, standards, tolerances
 from torchferry.numerics.compare.exact import equal, judge_exact, judge_layout, judge_nonfinite
 from torchferry.numerics.compare.explanations import explained_by_order, explained_by_rounded_inputs
-from torchferry.numerics.compare.reference import CpuReference, is_foreign, widening
+from torchferry.numerics.compare.reference import CpuReference, decomposition, is_foreign, widening
 from torchferry.numerics.compare.snapshot import ComparedCall, Untestable
 from torchferry.numerics.compare.standards import ResultPair
 from torchferry.numerics.compare.tolerances import EIGHT_BITS, ErrorBound, Growth
@@ -27,7 +27,7 @@ from torchferry.numerics.compare.verdict import (
     worst,
 )
 from torchferry.numerics.framework.kinds import OpKind
-from torchferry.numerics.framework.operators import argument
+from torchferry.numerics.framework.operators import argument, unasked
 
 _EPSILON = ("eps", "epsilon")
 
@@ -50,7 +50,7 @@ class _Session:
         """
         if self._same is None:
             try:
-                self._same = CpuReference(self.call.operator, self.call.snapshot).same()
+                self._same = CpuReference(self.call.operator, self.call.snapshot, self.call.slots).same()
             except Untestable as error:
                 self._same = error
         if isinstance(self._same, Untestable):
@@ -65,10 +65,10 @@ class _Session:
         """
         call = self.call
         try:
-            first, second = self.same(), CpuReference(call.operator, call.snapshot).same()
+            first, second = self.same(), CpuReference(call.operator, call.snapshot, call.slots).same()
         except Untestable:
             dtypes = [result.dtype for result in call.results]
-            first, second = (CpuReference(call.operator, call.snapshot).wide(dtypes)[0] for _ in range(2))
+            first, second = (CpuReference(call.operator, call.snapshot, call.slots).wide(dtypes)[0] for _ in range(2))
         if len(first) != len(second) or not all(map(equal, first, second)):
             raise Untestable(
                 say("two runs on the CPU differ: the operator draws random numbers or keeps state without declaring it")
@@ -116,7 +116,7 @@ class Judge:
     def _verdicts(self, call: ComparedCall) -> list[ResultVerdict]:
         if not call.results:
             raise Untestable(say("the operator returns no tensor"))
-        session = _Session(call, CpuReference(call.operator, call.snapshot))
+        session = _Session(call, CpuReference(call.operator, call.snapshot, call.slots))
         if is_foreign(call.operator):
             session.settle()
         operator = call.operator
@@ -129,12 +129,16 @@ class Judge:
             if all(verdict is not None for verdict in exact_verdicts):
                 return [verdict for verdict in exact_verdicts if verdict is not None]
         session.right, session.wide = session.reference.wide([result.dtype for result in call.results])
+        missing = _missing(call, session.reference.further)
+        if missing:
+            reason = say("the device leaves out result {n}, which was asked for", n=missing[0])
+            return [ResultVerdict(Status.FAIL, reason, shape=call.shape, dtype=call.dtype)]
         skipped = tolerances.auxiliary(operator)
         statistics = tolerances.statistics(operator)
         numbers = [
             n
             for n in range(len(call.results))
-            if n - call.written not in skipped or (n - call.written in statistics and session.has(n))
+            if call.slot(n) not in skipped or (call.slot(n) in statistics and session.has(n))
         ]
         call.uncompared = tuple(n for n, result in enumerate(call.results) if n not in numbers and result.count)
         if len(session.right) != len(call.results) and (not skipped or len(session.right) <= max(numbers, default=-1)):
@@ -197,7 +201,7 @@ class Judge:
             exact = judge_exact(call, number, right)
             assert exact is not None
             return exact
-        meaning = tolerances.statistics(call.operator).get(number - call.written)
+        meaning = tolerances.statistics(call.operator).get(call.slot(number))
         verdict = self._floating(session, [number], ours, right)
         if meaning == "save_invstd" and verdict.status is Status.FAIL:
             verdict = self._as_variance(session, number, ours, right) or verdict
@@ -317,7 +321,9 @@ class Judge:
     ) -> ErrorBound | None:
         """Return a bound from the absolute values of the arguments, for sums that cancel."""
         call = session.call
-        args, kwargs = CpuReference(call.operator, call.snapshot).arguments(widening(session.wide), fresh=False)
+        args, kwargs = CpuReference(call.operator, call.snapshot, call.slots).arguments(
+            widening(session.wide), fresh=False
+        )
         magnitude = tolerances.magnitude(call.operator, args, kwargs)
         if magnitude is None or numbers[-1] >= len(magnitude) or magnitude[numbers[0]].is_complex():
             return None
@@ -339,6 +345,18 @@ def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:
     if verdict.reason is None:
         return replace(verdict, reason=count)
     return replace(verdict, reason=say("{reason}; {more}", reason=verdict.reason, more=count))
+
+
+def _missing(call: ComparedCall, further: frozenset[int]) -> list[int]:
+    """Return the numbers of the results that only the CPU gives although the device was asked for them.
+
+    What stands in for a vendor's operator gives all that can be given: of these only a mask says what was asked for.
+    """
+    not_asked = unasked(call.operator, *call.arguments())
+    if not_asked is None:
+        return [] if decomposition(call.operator) is not None else sorted(further)
+    skipped = tolerances.auxiliary(call.operator)
+    return sorted(slot for slot in further if slot - call.written not in not_asked | skipped)
 
 
 def _joined(values: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:

@@ -43,6 +43,10 @@ BETWEEN = "copy to the CPU"
 NOT_ASKED = "left out on request"
 CAPTURED = "into a captured graph, whose runs are not seen"
 
+_WHOLE = 16
+"""What part of the memory for copies the lists of an operator may take that is compared whole: its reference is in
+float64, and so are the differences."""
+
 _NEVER_COMPARED = {
     OpKind.VIEW: "view",
     OpKind.ALLOCATE: "allocation",
@@ -173,6 +177,17 @@ class CompareMode(WholeMode):
                 self._owner.untested(policy, signature, self._owner.attribution.where(policy.operator), reason)
         return out
 
+    def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Say of a call that was made without this mode that it was not compared."""
+        policy = self._policies.get(overload)
+        if policy is None:
+            policy = self._policies[overload] = self._owner.policy(overload)
+        where = self._owner.attribution.where(policy.operator)
+        signature = self._owner.sampler.chosen(policy.signatures, ())
+        if signature is not None and not policy.skip_reason and not self._owner.off:
+            reason = say("below a tool torch would compute it by other operators, so it was not observed")
+            self._owner.untested(policy, signature, where, reason)
+
     def policies(self) -> list[OpPolicy]:
         """Return what is known of the operators that were called."""
         return list(self._policies.values())
@@ -242,7 +257,7 @@ class CompareMode(WholeMode):
             with Untracked():
                 if policy.lists and applies(policy.operator, args):
                     # the first is compared whole where it has room: what is written to is there twice
-                    room = 0 if signature.taken else self._limit // 2
+                    room = 0 if signature.taken else self._limit // _WHOLE
                     parts = ForeachBlocks(args, kwargs, signature.taken, room, signature.brief and signature.taken > 0)
                     given = tuple(parts.cut(value) for value in args), {k: parts.cut(v) for k, v in kwargs.items()}
                     snapshot = take(*given, self._limit, crossing)
@@ -296,7 +311,8 @@ class CompareMode(WholeMode):
             args = tuple(parts.cut(value) for value in args)
             kwargs = {key: parts.cut(value) for key, value in kwargs.items()}
             out = parts.cut(out)
-        results_made = list(op.results(args, kwargs, out))
+        made = list(op.numbered(args, kwargs, out))
+        results_made = [tensor for _, tensor in made]
         if op.is_view(args, results_made):
             self.passed[_NEVER_COMPARED[OpKind.VIEW]] += 1
             return None
@@ -335,6 +351,7 @@ class CompareMode(WholeMode):
             owners=None if parts is None else parts.owners(),
             whole=whole,
             written=written,
+            slots=tuple(slot for slot, _ in made),
             size=size,
             shape=tuple(shape) if shape is not None else results[0].shape if results else (),
             dtype=str(results[0].dtype).removeprefix("torch.") if results else "",

@@ -93,9 +93,19 @@ class CpuReference:
     draws without saying so is found out here, and the program's generators stay as they were.
     """
 
-    def __init__(self, operator: Operator, snapshot: Snapshot) -> None:
+    def __init__(self, operator: Operator, snapshot: Snapshot, slots: tuple[int, ...] = ()) -> None:
+        """Prepare runs of a call.
+
+        Args:
+            operator: What is called.
+            snapshot: What it is given.
+            slots: Numbers of the results that are asked for: those that the device gave; all where it is empty.
+        """
         self._operator = operator
         self._snapshot = snapshot
+        self._slots = slots
+        self.further: frozenset[int] = frozenset()
+        """Numbers of the results that the last run gave and nobody asked for."""
         self.args: tuple[Any, ...] = ()
         """Arguments of the last run; those that it writes to are as they were written."""
         self.kwargs: dict[str, Any] = {}
@@ -150,7 +160,13 @@ class CpuReference:
             raise Untestable(
                 say("the CPU cannot run this operator: {error}", error=first or type(error).__name__)
             ) from None
-        return list(operator.results(args, kwargs, out))
+        made = dict(operator.numbered(args, kwargs, out))
+        self.further = frozenset(made).difference(self._slots) if self._slots else frozenset()
+        slots = self._slots or tuple(made)
+        lacking = [slot for slot in slots if slot not in made and slot < max(made, default=-1)]
+        if lacking:
+            raise Untestable(say("the CPU leaves out result {n}, which the device gives", n=lacking[0]))
+        return [made[slot] for slot in slots if slot in made]
 
     def arguments(
         self, widen: Callable[[torch.dtype], torch.dtype], fresh: bool

@@ -82,22 +82,23 @@ class ShadowRun:
         if op.is_view(args, out):
             return None
         nested = any(tensor.is_nested for tensor in tensors((*args, *kwargs.values(), out)))  # it has no sizes
-        results = [tensor for tensor in op.results(args, kwargs, out) if not tensor.is_nested]
+        made = [(slot, tensor) for slot, tensor in op.numbered(args, kwargs, out) if not tensor.is_nested]
         right = None if prepared is None or nested else self._run(op, prepared, out)
-        if right is None or len(right) < len(results):
-            for tensor in results:
+        if right is None:
+            for _, tensor in made:
                 self._forget(tensor)
             return None
         drift = 0.0
-        for tensor, values in zip(results, right, strict=False):
-            if _followed(tensor) and tuple(values.shape) == tuple(tensor.shape):
+        for slot, tensor in made:
+            values = right.get(slot)
+            if values is not None and _followed(tensor) and tuple(values.shape) == tuple(tensor.shape):
                 self._keep(tensor, values)
                 drift = max(drift, _distance(tensor, values))
             else:
                 self._forget(tensor)
         return drift
 
-    def _run(self, op: Operator, prepared: Prepared, out: Any) -> list[Tensor] | None:
+    def _run(self, op: Operator, prepared: Prepared, out: Any) -> dict[int, Tensor] | None:
         if tolerances.is_opaque(op):
             return None
         args, kwargs = adapted(op, prepared.args, prepared.kwargs, widening(_WIDE))
@@ -105,12 +106,12 @@ class ShadowRun:
             if op.base == "native_dropout":
                 chance = args[1]
                 mask = out[1].cpu()
-                return [args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), mask]
+                return {0: args[0] * mask * (1 / (1 - chance) if chance < 1 else 0.0), 1: mask}
             args, kwargs = tolerances.widened(op, args, kwargs)
             result = reference.run(op, args, kwargs)
         except Exception:
             return None
-        return list(op.results(args, kwargs, result))
+        return dict(op.numbered(args, kwargs, result))
 
     def _golden(self, tensor: Tensor, keep: bool) -> Tensor:
         if not _followed(tensor):

@@ -475,6 +475,7 @@ class ComparedCall:
         whole: Elements of the results where only a part of them is here; 0 where all are.
         uncompared: Numbers of the results that are not compared; known when it was judged.
         written: How many of the results are arguments that were written to.
+        slots: The number of each result among those that the operator may give; empty where it gave all.
         size: Bytes that it holds.
         shape: Of its first result.
         dtype: Of its first result.
@@ -494,6 +495,7 @@ class ComparedCall:
     whole: int = 0
     uncompared: tuple[int, ...] = ()
     written: int = 0
+    slots: tuple[int, ...] = ()
     size: int = 0
     shape: tuple[int, ...] = ()
     dtype: str = ""
@@ -502,6 +504,10 @@ class ComparedCall:
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments as they were, with the places of tensors in place of the tensors."""
         return self.snapshot.args, self.snapshot.kwargs
+
+    def slot(self, number: int) -> int:
+        """Return the number that a result has among those that the operator may give itself, after what it wrote to."""
+        return (self.slots[number] if self.slots else number) - self.written
 
     def extent(self) -> tuple[int, int]:
         """Return how many elements of the results are compared, and how many there are in those results."""

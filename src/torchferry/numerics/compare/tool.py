@@ -37,6 +37,9 @@ from torchferry.numerics.report.compare import SOURCES, STANDARDS
 MEMORY = 1 << 30
 """Bytes that copies may take, unless `memory_limit` says otherwise."""
 
+_WAITING = 4
+"""What part of them may wait: the call that is compared has its reference and the differences beside its copies."""
+
 BUDGET = 0.02
 """Share of the time that comparisons may take beyond the first ones, unless `budget` says otherwise."""
 
@@ -166,7 +169,7 @@ class CompareWithCPU:
         self._log = CallLog(self._log_path if should_log_to_file else None, head, verbose, quiet)
         self.verbose = verbose and not quiet
         self._waits = not background or self._dump_folder is not None or on_fail == "raise"
-        self._worker: Worker[_Job] = Worker(self._work, memory_limit, background=True)
+        self._worker: Worker[_Job] = Worker(self._work, memory_limit // _WAITING, background=True)
         self._mode = CompareMode(self, memory_limit)
         self._lock = threading.Lock()
         self._entered = 0

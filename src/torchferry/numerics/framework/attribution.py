@@ -251,6 +251,8 @@ class ModulePaths:
         """Called with each outermost module and its arguments, before it runs."""
         self.on_root_left: list[Any] = []
         """Called with each outermost module, its arguments and its result, which is None when it raised."""
+        self.on_left: list[Any] = []
+        """Called with the path of each module that has run, and its result."""
 
     def start(self) -> None:
         """Begin to follow modules."""
@@ -294,8 +296,10 @@ class ModulePaths:
             return
         paths = self._running.paths
         if paths:
-            paths.pop()
+            path = paths.pop()
             self._running.modules.pop()
+            for call in self.on_left:
+                call(path, result)
             if not paths:
                 for call in self.on_root_left:
                     call(module, args, result)

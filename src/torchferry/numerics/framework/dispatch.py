@@ -19,10 +19,11 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.ownwork import OwnWork
 from torchferry.numerics.framework import torch_versions
+from torchferry.numerics.framework.other_ways import OTHER_WAYS, SeeingMode
 
 # Whether the program captures a graph of the device's: then nothing is computed, and nobody may wait for it.
 
@@ -240,7 +241,7 @@ class _Stance:
 _STANCE = _Stance()
 
 
-class WholeMode(TorchDispatchMode):
+class WholeMode(SeeingMode):
     """A mode that is to see every operator.
 
     Attributes:
@@ -260,6 +261,7 @@ class WholeMode(TorchDispatchMode):
         self._depth += 1
         if self._depth == 1:
             self.on_enter()
+            OTHER_WAYS.ask()
             self.uncompiled = False
             if _compiler_is_loaded():
                 self.keep_uncompiled()
@@ -272,6 +274,7 @@ class WholeMode(TorchDispatchMode):
         self._depth -= 1
         if self._depth:
             return
+        OTHER_WAYS.leave()
         self.on_exit()
         if self._asks:
             self._asks = False

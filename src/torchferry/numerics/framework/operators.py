@@ -72,10 +72,20 @@ class Operator:
 
     def results(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Iterator[Tensor]:
         """Yield the tensors whose values the call made: arguments that it wrote to, then results of their own."""
-        for place in self.written:
-            yield from tensors(argument(place, args, kwargs, None))
+        for _, tensor in self.numbered(args, kwargs, out):
+            yield tensor
+
+    def numbered(self, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Iterator[tuple[int, Tensor]]:
+        """Yield the same tensors with their numbers, which those that are left out have too.
+
+        A backward gives no gradient of what needs none: its place is empty, and the gradient behind it is no other.
+        """
+        written = [tensor for place in self.written for tensor in tensors(argument(place, args, kwargs, None))]
+        yield from enumerate(written)
         if self.fresh:
-            yield from tensors(out)
+            for number, made in enumerate(_places(out), len(written)):
+                if made is not None:
+                    yield number, made
 
     def is_view(self, args: Sequence[Any], out: Any) -> bool:
         """Whether a call that may give a view or a new tensor gave a view."""
@@ -101,6 +111,27 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from tensors(part)
+
+
+def _places(value: Any) -> Iterator[Tensor | None]:
+    """Yield the tensors in a value, and None for each that is left out."""
+    if value is None or isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _places(part)
+
+
+_MASKS = ("output_mask", "grad_input_mask")
+
+
+def unasked(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> frozenset[int] | None:
+    """Return the numbers of the results that a call was told to leave out; None where its schema has no such mask."""
+    for index, item in enumerate(operator.overload._schema.arguments):
+        if item.name in _MASKS:
+            mask = argument((index, item.name), args, kwargs, ())
+            return frozenset(number for number, asked in enumerate(mask) if not asked)
+    return None
 
 
 _KNOWN: dict[int, Operator] = {}

@@ -203,6 +203,18 @@ class Inspector(WholeMode):
                 self._found(op, where, kind, before, out, (args, kwargs))
         return out
 
+    def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Look at a call that was made without this mode: at what it gave, as it cannot be looked into."""
+        op = operator(overload)
+        where = self._attribution.where(op)
+        if op not in self._selection or len(self.origins) >= self._most:
+            return
+        self.calls += 1
+        self._follow(where)
+        kind = _worst(list(op.results(args, kwargs, out)))
+        if kind > _worst([*args, *kwargs.values()]):
+            self._found(op, where, kind, _before(op, args, kwargs), out, (args, kwargs))
+
     def _found(
         self,
         op: Operator,
@@ -393,6 +405,13 @@ class OperatorWatch(WholeMode):
                 except Exception:  # a tensor of a kind that cannot be looked at must not end the program
                     self.untested[op.name] = self.untested.get(op.name, 0) + 1
         return out
+
+    def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Take note of a call that was made without this mode: of what it gave, and that it was not looked into."""
+        op = operator(overload)
+        self.untested[op.name] = self.untested.get(op.name, 0) + 1
+        with torch.no_grad():
+            self._note(op, args, kwargs, out)
 
     def gave(self, outputs: Iterable[Tensor]) -> None:
         """Note what an outermost module gave, whose call is not kept."""

@@ -22,6 +22,7 @@ from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.dispatch import of_modes, unwrap_themselves, without_dispatch_modes
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, operator
+from torchferry.numerics.framework.other_ways import OTHER_WAYS, SeeingMode
 from torchferry.numerics.framework.torch_versions import device_module
 
 # What must be as it was for a forward to run again: random states, buffers, autocast. Nothing here waits.
@@ -242,7 +243,7 @@ class TapedCall(NamedTuple):
     place: UserLine
 
 
-class Tape(TorchDispatchMode):
+class Tape(SeeingMode):
     """A dispatch mode that stands between modules: `lay` puts it in place, `lift` takes it away.
 
     A program that compiles what it computes between modules compiles it as it does without us: what torch then calls
@@ -281,6 +282,7 @@ class Tape(TorchDispatchMode):
         """Begin to keep calls of this thread, unless a mode of the program's own is active."""
         if not self._laid and _get_current_dispatch_mode_stack() == self._above:
             self._laid = True
+            OTHER_WAYS.ask()
             self.__enter__()
 
     def lift(self) -> None:
@@ -291,6 +293,7 @@ class Tape(TorchDispatchMode):
         if stack and stack[-1] is self:
             self._laid = False
             self.__exit__(None, None, None)
+            OTHER_WAYS.leave()
 
     def clear(self) -> None:
         """Forget the calls of a step."""
@@ -303,13 +306,19 @@ class Tape(TorchDispatchMode):
         if types and unwrap_themselves(types):
             return func(*args, **(kwargs or {})) if of_modes(types) else NotImplemented
         out = func(*args, **kwargs) if kwargs else func(*args)
-        op = operator(func)
+        self._keep(operator(func), args, kwargs or {}, out)
+        return out
+
+    def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Keep a call that was made without this mode: run again, it takes the same way."""
+        self._keep(operator(overload), args, kwargs, out)
+
+    def _keep(self, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         if torch._C._current_autograd_node() is None and op.kind is not OpKind.BOOKKEEP:
             if len(self.calls) < MOST:
-                self.calls.append(TapedCall(op, args, kwargs or {}, out, self._lines.of(sys._getframe(1))))
+                self.calls.append(TapedCall(op, args, kwargs, out, self._lines.of(sys._getframe(2))))
             else:
                 self.full = True
-        return out
 
 
 def again(calls: Sequence[TapedCall], leaves: dict[int, Tensor], at: Callable[[UserLine], None]) -> dict[int, Tensor]:

@@ -202,6 +202,13 @@ class Tracked:
         self.parameters: dict[str, nn.Parameter] = {}
         self.buffers: dict[str, Tensor] = {}
         self.sharded = False
+        self._names: dict[int, str] = {}
+
+    def name(self, parameter: Tensor) -> str:
+        """Return the name by which a parameter is followed; empty where no module that has run holds it."""
+        if len(self._names) != len(self.parameters):
+            self._names = {id(held): name for name, held in self.parameters.items()}
+        return self._names.get(id(parameter), "")
 
     def add(self, root: nn.Module) -> bool:
         """Take in what an outermost module holds; returns whether it was new."""
@@ -237,17 +244,21 @@ def settings(optimizer: Optimizer) -> list[dict[str, Any]]:
     return groups
 
 
-def states(optimizer: Optimizer) -> dict[str, list[Tensor]]:
-    """Return the optimizer's tensors of one element or more for each parameter, by their names: `exp_avg`."""
-    states: dict[str, list[Tensor]] = {}
-    for state in optimizer.state.values():
-        if not isinstance(state, dict):
-            continue
-        for name, value in state.items():
-            part = local(value) if isinstance(value, Tensor) else None
-            if part is not None and part.numel() > 1:
-                states.setdefault(str(name), []).append(part)
-    return states
+def stepped(optimizer: Optimizer) -> Iterator[tuple[int, int, Tensor]]:
+    """Yield group, place and each parameter that the optimizer changes in this step: those that have a gradient."""
+    for number, group in enumerate(optimizer.param_groups):
+        for place, parameter in enumerate(group["params"]):
+            if parameter.grad is not None:
+                yield number, place, parameter
+
+
+def states(optimizer: Optimizer, parameter: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yield name and values of what an optimizer keeps of a parameter, more than one number each: `exp_avg`."""
+    state = optimizer.state.get(parameter)
+    for name, value in state.items() if isinstance(state, dict) else ():
+        part = local(value) if isinstance(value, Tensor) else None
+        if part is not None and part.numel() > 1:
+            yield str(name), part
 
 
 def norm(parts: list[Tensor]) -> Tensor:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from torchferry.numerics.compare import tolerances
 from torchferry.numerics.framework import torch_versions
 from torchferry.numerics.framework.attribution import BACKWARD, FORWARD, OPTIMIZER, Attribution, Where
 from torchferry.numerics.framework.dispatch import (
@@ -19,8 +22,9 @@ from torchferry.numerics.framework.dispatch import (
     unwrap_themselves,
 )
 from torchferry.numerics.framework.kinds import COPIES, OpKind
-from torchferry.numerics.framework.operators import Operator, operator, tensors
+from torchferry.numerics.framework.operators import Operator, argument, operator, tensors
 from torchferry.numerics.recording.step import StepRows
+from torchferry.numerics.runlog import layout as names
 
 # Memory that a program allocates and never writes to: programs run their model on it to count operations.
 #
@@ -102,6 +106,8 @@ class RecordingMode(WholeMode):
         on: Whether anything is recorded: switched for whole steps.
         captures: Whether what is called goes into a graph of the device's: then there are no numbers yet.
         captured: How many calls went into one while `on`.
+        skipped: Results that could not be read, by operator and reason.
+        unobserved: Calls that were made without this mode, by operator.
         unwritten: Tensors that nobody has written to, as long as anybody asks.
         any_device: Whether operators on the CPU are recorded outside of modules too; in a program that uses a device
             they prepare data, image by image.
@@ -120,6 +126,7 @@ class RecordingMode(WholeMode):
         self.on_tensor: Callable[[str, int, Tensor], None] | None = None
         self.on_failure: Callable[[Exception], None] = lambda _: None
         self.skipped: dict[str, int] = {}
+        self.unobserved: dict[str, int] = {}
         self.unwritten: Unwritten | None = Unwritten()
         self._attribution = attribution
         self._rows = rows
@@ -136,6 +143,17 @@ class RecordingMode(WholeMode):
         self._scalar = -1
         self.loss = []
         self.calls_backward = False
+
+    def left(self, path: str, result: Any) -> None:
+        """Note which row is what a module gave: by it modules are compared that other operators compute."""
+        if not self.on or self.captures:
+            return
+        tensor = next(tensors(result), None)
+        if tensor is None or unusual(tensor) or tensor.device.type == "meta":
+            return
+        rows = self._makers.of(tensor.untyped_storage())
+        if len(rows) == 1:
+            self._rows.gave(path, rows[0], tensor)
 
     def makers(self, tensor: Tensor) -> tuple[int, ...]:
         """Return the rows whose values a tensor has."""
@@ -178,6 +196,22 @@ class RecordingMode(WholeMode):
         if not seen and self.on:
             self._skip(operator(func), "higher-order")
         return out
+
+    def not_seen(self, overload: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """Record what a call gave that was made without this mode, and count that what it called was not observed."""
+        if not self.on or self.captures:
+            return
+        op = operator(overload)
+        self.unobserved[op.name] = self.unobserved.get(op.name, 0) + 1
+        if out is None:
+            return
+        where = self._attribution.where(op)
+        try:
+            with torch.no_grad():
+                self._note(op, where, args, kwargs, out, self._used(args, kwargs))
+        except Exception as error:
+            self._skip(op, "cannot be read")
+            self.on_failure(error)
 
     def _recorded(self, op: Operator, func: Any, args: Any, kwargs: Any) -> Any:
         if op.kind in _WITHOUT_VALUES:
@@ -229,9 +263,11 @@ class RecordingMode(WholeMode):
         shows = draws and (op.dropout is None or op.base in _SHOWN)
         arguments = _told(args, kwargs)
         first = 0
-        for index, tensor in enumerate(op.results(args, kwargs, out)):
+        for index, tensor in op.numbered(args, kwargs, out):
             length = 1 if tensor.is_nested else tensor.numel()
             if length == 0 or tensor.device.type == "meta":
+                continue
+            if _of_its_backward(op) and index - _written(op, args, kwargs) in _of_its_backward(op):
                 continue
             if index == 0:
                 first = length
@@ -241,7 +277,8 @@ class RecordingMode(WholeMode):
             if odd:
                 self._skip(op, odd)
                 continue
-            if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+            whole = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+            if whole and draws:  # what is drawn is compared as such
                 if shows and (tensor.dtype is torch.bool or op.dropout is None):
                     self.on_draw(op, where, tensor, -1)
                 self._makers.put(tensor.untyped_storage(), tuple(used) if len(used) <= _BYTES else ())
@@ -249,6 +286,10 @@ class RecordingMode(WholeMode):
             if not where.module and tensor.device.type == "cpu" and not self.any_device and not draws:
                 continue
             self._record(op, where, tensor, index, arguments, used, draws)
+            if whole and tolerances.chosen(op) == index:
+                scores = _scores(op, args, kwargs, tensor)
+                if scores is not None:
+                    self._record(op, where, scores, names.SCORES, arguments, used, draws)
         if where.phase == FORWARD and not where.module:
             self._targets(op, args, kwargs)
 
@@ -269,6 +310,8 @@ class RecordingMode(WholeMode):
     ) -> None:
         rows = self._rows
         tensor = tensor.detach() if tensor.requires_grad else tensor
+        if arguments and any(type(value) is float and not math.isfinite(value) for value in arguments):
+            tensor = torch.where(tensor.isfinite(), tensor, 0.0)  # what a mask puts there hides all else in a sketch
         key = (where.phase, where.module, op.name, where.source, index, rows.dtype(tensor.dtype), draws)
         memory = tensor.untyped_storage()
         if op.written:
@@ -281,7 +324,8 @@ class RecordingMode(WholeMode):
             self._of_modules.add(row)
         if draws and op.dropout is None and op.base not in _SHOWN:
             self.on_draw(op, where, tensor, row)
-        if tensor.dim() == 0 and index == 0 and where.phase == FORWARD and op.kind is not OpKind.MOVE:
+        is_value = tensor.dim() == 0 and tensor.dtype.is_floating_point
+        if is_value and index == 0 and where.phase == FORWARD and op.kind is not OpKind.MOVE:
             if self._scalar < 0 or op.base != "mul" or self._scalar not in used:  # not the scaled loss
                 self._scalar = row
         if self.on_tensor is not None:
@@ -312,6 +356,37 @@ def unusual(tensor: Tensor) -> str:
 _TARGETS = frozenset({"target"})
 _SHOWN = frozenset({"native_dropout"})
 """Operators that return their mask beside the result; of the others with a dropout it stays in the kernel."""
+
+
+@cache
+def _of_its_backward(op: Operator) -> frozenset[int]:
+    """Return the numbers of the results that only the backward of the same device reads: each device has its own."""
+    return tolerances.auxiliary(op) - tolerances.statistics(op).keys()
+
+
+def _written(op: Operator, args: Any, kwargs: Any) -> int:
+    """Return how many of a call's results are arguments that it wrote to, which are numbered first."""
+    return sum(1 for place in op.written for _ in tensors(argument(place, args, kwargs, None)))
+
+
+def _scores(op: Operator, args: Any, kwargs: Any, indices: Tensor) -> Tensor | None:
+    """Return the elements that a call chose, by its indices; None where they cannot be taken from what it was given.
+
+    `topk` returns such elements too, but they may be right where its indices are not.
+    """
+    given: Tensor = args[0]
+    if given.dim() == 0 or not given.dtype.is_floating_point:
+        return None
+    if "pool" in op.base:  # places in a plane or a volume
+        wide = -3 if "3d" in op.base else -2
+        return given.flatten(wide).gather(-1, indices.flatten(wide))
+    named = {item.name: place for place, item in enumerate(op.overload._schema.arguments)}
+    dim = argument((named["dim"], "dim"), args, kwargs, None if op.base in ("argmax", "argmin") else -1)
+    if dim is None:
+        return torch.take(given, indices)
+    if indices.dim() < given.dim():
+        indices = indices.unsqueeze(dim)
+    return given.gather(dim, indices)
 
 
 def _among_others(args: Any) -> bool:

@@ -23,7 +23,7 @@ from torchferry.numerics.framework.attribution import Attribution, Where
 from torchferry.numerics.framework.dispatch import WithoutDispatchModes, capturing
 from torchferry.numerics.framework.operators import Operator, tensors
 from torchferry.numerics.framework.steps import Steps
-from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, world
+from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, stepped, world
 from torchferry.numerics.recording.mode import RecordingMode, unusual
 from torchferry.numerics.recording.sketching import Hasher
 from torchferry.numerics.recording.step import StepFiles, StepNotes, StepRows
@@ -156,6 +156,8 @@ class Recorder:
         self._running = False
         self._on_before: bool | None = None
         self._optimizers: dict[int, str] = {}
+        self._held: dict[tuple[str, str], int] = {}
+        """Rows of this step's parameters, buffers and gradients, by phase and name."""
 
     def __enter__(self) -> Recorder:
         self.start(by_optimizer=False)
@@ -186,6 +188,7 @@ class Recorder:
         self._attribution.start()
         self._attribution.modules.on_root.append(self._root)
         self._attribution.modules.on_root_left.append(self._root_left)
+        self._attribution.modules.on_left.append(self._left)
         self._how = "optimizer" if by_optimizer else "told"
         self._handles = [register_optimizer_step_post_hook(self._after_optimizer)]
         self._steps.by_hand = not by_optimizer
@@ -208,6 +211,7 @@ class Recorder:
         self._steps.stop()
         self._attribution.modules.on_root.remove(self._root)
         self._attribution.modules.on_root_left.remove(self._root_left)
+        self._attribution.modules.on_left.remove(self._left)
         self._attribution.stop()
         result: dict[str, Any] = {
             "steps": self._step,
@@ -218,6 +222,7 @@ class Recorder:
             "folder": self.options.folder,
             "skipped": self._mode.skipped,
             "captured": self._mode.captured,
+            "unobserved": self._mode.unobserved,
             "failures": dict(self._failures),
             "notes": sorted(self._notes),
         }
@@ -283,6 +288,12 @@ class Recorder:
             self._mode.on, self._on_before = self._on_before, None
 
     @_guarded
+    def _left(self, path: str, result: Any) -> None:
+        """A module has run."""
+        if self._running:
+            self._mode.left(path, result)
+
+    @_guarded
     def _before_optimizer(self, optimizer: Optimizer) -> None:
         if not self._running or self._captures() or not self._begin():
             return
@@ -305,19 +316,17 @@ class Recorder:
                 every = [part for part in map(local, held) if part is not None]
             if every:
                 self._gathered.numbers["gradient norm"] = norm(every)
-            if self._mode.on and self._state_of == self._step:
-                for path, part in self._tracked.gradients():
-                    self._state(names.GRADIENT, path, part, self._mode.makers(part))
+            if self._notes_state():
+                self._note_gradients(name, optimizer)
 
     @_guarded
     def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if not self._running or self._mode.captures:
             return
         self._updated = True
-        if self._state_of == self._step and self._mode.on:
+        if self._notes_state():
             with WithoutDispatchModes(), torch.no_grad():
-                for name, parts in states(optimizer).items():
-                    self._gathered.numbers[f"{self._optimizers[id(optimizer)]} {name}"] = norm(parts)
+                self._note_updates(self._optimizers[id(optimizer)], optimizer)
 
     def _skipped(self, optimizer: Optimizer) -> None:
         """A GradScaler left out the optimizer's step; the step ends all the same."""
@@ -407,16 +416,52 @@ class Recorder:
                 part = local(tensor)
                 if part is None:
                     continue
-                row = self._state(phase, path, part)
+                row = self._held[phase, path] = self._state(phase, path, part)
                 if row >= 0:
                     self._mode.made(part, row)
                     if first:
                         self._gathered.hashed.append(row)
                         self._gathered.hashes.append(self._hasher.whole(part))
 
-    def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = ()) -> int:
+    def _notes_state(self) -> bool:
+        """Whether parameters, gradients and what optimizers make of them are recorded one by one in this step."""
+        return self._mode.on and self._state_of == self._step
+
+    def _note_gradients(self, name: str, optimizer: Optimizer) -> None:
+        """Note gradients before an optimizer changes anything, and parameters that no module holds."""
+        for group, place, parameter in stepped(optimizer):
+            part = local(parameter.detach())
+            path = self._tracked.name(parameter) or f"{name}[{group}][{place}]"
+            if part is not None and (names.PARAMETER, path) not in self._held:
+                self._held[names.PARAMETER, path] = self._state(names.PARAMETER, path, part)
+            part = None if parameter.grad is None else local(parameter.grad)
+            if part is not None:
+                row = self._state(names.GRADIENT, path, part, self._mode.makers(part))
+                self._held[names.GRADIENT, path] = row
+                if not part.is_complex():
+                    self._held[names.SIGNS, path] = self._state(names.SIGNS, path, part.sign())
+        for path, part in self._tracked.gradients():
+            if (names.GRADIENT, path) not in self._held:
+                self._held[names.GRADIENT, path] = self._state(names.GRADIENT, path, part, self._mode.makers(part))
+
+    def _note_updates(self, name: str, optimizer: Optimizer) -> None:
+        """Note what an optimizer keeps of its parameters, and the parameters after its step."""
+        for group, place, parameter in stepped(optimizer):
+            path = self._tracked.name(parameter) or f"{name}[{group}][{place}]"
+            gradient = self._held.get((names.GRADIENT, path), -1)
+            given = (self._held.get((phase, path), -1) for phase in (names.PARAMETER, names.GRADIENT, names.SIGNS))
+            used = [row for row in given if row >= 0]
+            for state, part in states(optimizer, parameter):
+                row = self._state(names.STATE, path, part, (gradient,) if gradient >= 0 else (), f"{name}.{state}")
+                used += [row] if row >= 0 else []
+            after = local(parameter.detach())
+            if after is not None:
+                self._state(names.UPDATE, path, after, tuple(used), name)
+
+    def _state(self, phase: str, path: str, tensor: Tensor, used: tuple[int, ...] = (), operator: str = "") -> int:
         try:
-            return self._rows.add((phase, path, "", "", 0, self._rows.dtype(tensor.dtype), False), tensor, (), used)
+            key = (phase, path, operator, "", 0, self._rows.dtype(tensor.dtype), False)
+            return self._rows.add(key, tensor, (), used)
         except Exception as error:  # a tensor that cannot be read does not keep the others from being recorded
             self._failed(error)
             return -1
@@ -450,6 +495,7 @@ class Recorder:
             with contextlib.suppress(Exception):
                 self._rows.read()  # what lies on the device is not the next step's
         self._updated = False
+        self._held = {}
         self._rows.clear()
         self._mode.clear()
         self._kept.clear()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchferry.numerics.runlog.layout import SAMPLE, WIDTH
+from torchferry.numerics.runlog.layout import CODE_DISTANCE, CODES, SAMPLE, WIDTH
 
 _ROWS = 1 << 16
 """Rows that one product takes; longer tensors are added block by block, each with a sign of its own."""
@@ -117,6 +117,16 @@ def pseudorandom(count: int, stream: int) -> Tensor:
     return state ^ _shifted(state, 31)
 
 
+def codes() -> Tensor:
+    """Return a code for each rest of an integer by `CODES`: the whole numbers from -125 to 125 in an order of no order.
+
+    Sums of as many codes as a sketch adds are exact in float32, and a code in bfloat16: two sketches of the same
+    integers are the same on every device, and the distance of others says how many integers differ.
+    """
+    order = torch.argsort(pseudorandom(CODES, 7))
+    return (order - CODES // 2).to(torch.float32)
+
+
 def _shifted(value: Tensor, bits: int) -> Tensor:
     """Shift to the right as unsigned numbers are shifted."""
     return (value >> bits) & ((1 << (64 - bits)) - 1)
@@ -135,6 +145,7 @@ class Sketches:
             self._signs = signs.to(torch.float32).to(device)
             self._blocks = ((pseudorandom(1 << 12, 2) & 1) * 2 - 1).tolist()
             self._nothing = torch.empty(0, dtype=torch.float32, device=device)
+            self._codes = codes().to(device)
             self._probe = (pseudorandom(WIDTH * WIDTH, 3) >> 40).to(torch.float32).to(device) * 2.0**-23
         self._prefixes: dict[int, Tensor] = {}
         self._sketches: list[Tensor] = []
@@ -171,13 +182,15 @@ class Sketches:
         return trusted
 
     def put(self, tensor: Tensor) -> int:
-        """Take in a tensor of floating-point or complex numbers, and return where it will be found.
+        """Take in a tensor, and return where it will be found.
 
         That is a place among the sketches, or below 0 the one with number -1 - place among the copies. Of a tensor with
         fewer than 61 elements the values themselves are kept, without their sum.
         """
         if tensor.is_complex():
             tensor = torch.view_as_real(tensor.resolve_conj())
+        elif not tensor.dtype.is_floating_point:
+            tensor = self._coded(tensor)
         length = tensor.numel()
         if length <= _SMALL and self._copied(tensor, length):
             self._lengths.append(length)
@@ -204,6 +217,12 @@ class Sketches:
         step = OfStep(count, sketches, sums, Copies(copies, tuple(self._lengths)))
         self._block, self._end, self._ends, self._lengths = 0, 0, [], []
         return step
+
+    def _coded(self, tensor: Tensor) -> Tensor:
+        """Return the codes of integers or booleans."""
+        if tensor.dtype is torch.bool:
+            return tensor.to(torch.float32).mul_(math.isqrt(CODE_DISTANCE))
+        return self._codes[tensor.to(torch.int64).remainder(CODES)]
 
     def _copied(self, tensor: Tensor, length: int) -> bool:
         """Copy a small tensor, if there is room."""

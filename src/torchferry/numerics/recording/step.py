@@ -98,6 +98,7 @@ class Layout(NamedTuple):
         key: For each row, the place of its key.
         inputs: Rows that were used,
         inputs_of: and by which row each.
+        outputs: The rows that are what modules gave, with the path of each, in the order of the calls.
         name: The same for two equal layouts.
     """
 
@@ -105,6 +106,7 @@ class Layout(NamedTuple):
     key: array.array[int]
     inputs: array.array[int]
     inputs_of: array.array[int]
+    outputs: list[tuple[str, int]]
     name: str
 
 
@@ -116,7 +118,7 @@ class StepRows:
         self._sketches: dict[torch.device, Sketches] = {}
         self._keys = Interned()
         self._dtypes: dict[torch.dtype, str] = {}
-        self._layouts: dict[tuple[bytes, ...], Layout] = {}
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
         self.clear()
 
     def clear(self) -> None:
@@ -129,6 +131,9 @@ class StepRows:
         self.inputs_of = array.array("i")
         self.shape_names = Interned()
         self.argument_names = Interned()
+        self.outputs: list[tuple[str, int]] = []
+        self.in_order = array.array("q")
+        """How many numbers each row has that lies in memory in its own order; 0 for another."""
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -160,6 +165,7 @@ class StepRows:
                 sketches = self._sketches[tensor.device] = Sketches(tensor.device)
             self.places.append((sketches, sketches.put(tensor)))
             self.keys.append(self._keys.number(key))
+            self.in_order.append(tensor.numel() if tensor.is_contiguous() else 0)
             self.shapes.append(self.shape_names.number(tensor.shape))
             self.arguments.append(self.argument_names.number(arguments))
             for other in sorted(used)[:INPUTS_MOST] if len(used) > 1 else used:
@@ -167,9 +173,15 @@ class StepRows:
                 self.inputs_of.append(row)
             return row
 
+    def gave(self, path: str, row: int, tensor: Tensor) -> None:
+        """Note that a row is what a module gave, if both lie in memory in the same order: it may have another shape."""
+        with self._lock:
+            if tensor.is_contiguous() and tensor.numel() == self.in_order[row]:
+                self.outputs.append((path, row))
+
     def layout(self) -> Layout:
         """Return what the rows of this step are."""
-        parts = (self.keys.tobytes(), self.inputs.tobytes(), self.inputs_of.tobytes())
+        parts = (self.keys.tobytes(), self.inputs.tobytes(), self.inputs_of.tobytes(), tuple(self.outputs))
         layout = self._layouts.get(parts)
         if layout is None:
             every = self._keys.values()
@@ -177,9 +189,9 @@ class StepRows:
             keys = [every[number] for number in used]
             key = array.array("i", (used[number] for number in self.keys))
             named = hashlib.blake2b(repr(keys).encode(), digest_size=8)
-            for part in (key.tobytes(), *parts[1:]):
+            for part in (key.tobytes(), *parts[1:3], repr(self.outputs).encode()):
                 named.update(part)
-            layout = Layout(keys, key, self.inputs, self.inputs_of, named.hexdigest())
+            layout = Layout(keys, key, self.inputs, self.inputs_of, self.outputs, named.hexdigest())
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
             self._layouts[parts] = layout
@@ -324,7 +336,7 @@ class StepFiles:
                 names.INPUTS: ("int32", [many], layout.inputs.tobytes()),
                 names.INPUTS_OF: ("int32", [many], layout.inputs_of.tobytes()),
             },
-            {"keys": names.compact(layout.keys)},
+            {"keys": names.compact(layout.keys), names.OUTPUTS: names.compact(layout.outputs)},
         )
 
 

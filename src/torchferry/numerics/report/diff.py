@@ -13,6 +13,8 @@ from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
 from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
+from torchferry.numerics.rundiff.verdict import RunVerdict
+from torchferry.numerics.runlog import layout as names
 
 # A comparison for machines: one JSON document of stable shape, or rows of CSV.
 
@@ -23,8 +25,10 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
     if result.first is not None:
         first = asdict(result.first)
         first["shape"] = list(result.first.shape)
+        first["unknown"] = list(result.first.unknown)
     result_document = {
         "tool": "diff",
+        "verdict": result.verdict.value,
         "same": result.same,
         "complete": result.coverage.complete,
         "coverage": {
@@ -42,10 +46,8 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
         "aligned": result.aligned,
         "only_a": result.only_a,
         "only_b": result.only_b,
-        "modules": [
-            {"module": module, "phase": phase, "error": error, "step": step}
-            for (module, phase), (error, step) in result.modules.items()
-        ],
+        "modules": [{**asdict(row), "beyond": row.beyond} for row in result.table.rows()],
+        "ties": [message.render(lang) for message in result.ties],
         "steps": [{"step": step, "error": error} for step, error in sorted(result.steps.items())],
         "losses": [{"step": step, "a": loss, "b": two} for step, (loss, two) in sorted(result.losses.items())],
         "remarks": [message.render(lang) for message in result.remarks],
@@ -61,12 +63,13 @@ def as_json(result: RunComparison, lang: str) -> str:
 
 
 def as_csv(result: RunComparison) -> str:
-    """Return a row for each module and phase, the largest error first."""
+    """Return a row for each module and phase, those first that are the furthest beyond their limits."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["module", "phase", "error", "step"])
-    for (module, phase), (error, step) in sorted(result.modules.items(), key=lambda item: -item[1][0]):
-        writer.writerow([_text(module), phase, f"{error:.6g}", step])
+    writer.writerow(["module", "phase", "operator", "error", "limit", "step"])
+    for row in result.table.rows():
+        numbers = [f"{row.error:.6g}", f"{row.limit:.6g}", row.step]
+        writer.writerow([_text(row.module), row.phase, row.operator, *numbers])
     return out.getvalue()
 
 
@@ -129,6 +132,8 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
         only_b=result.only_b,
     ).render(lang)
     yield from _growth(result, lang)
+    for tie in result.ties:
+        yield tie.render(lang)
     for message in result.remarks:
         yield message.render(lang)
     for message in result.left_out:
@@ -144,14 +149,15 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
 
 def _headline(result: RunComparison) -> Message:
     covered = result.coverage
+    verdict = result.verdict
     counts = {
         "results": say_plural("{count} result", "{count} results", count=result.aligned),
         "steps": _steps(covered.compared),
         "made": _steps(covered.made),
     }
-    if result.differs:
+    if verdict is RunVerdict.DIFFERENT:
         return say("DIFFERENT")
-    if not covered.complete:
+    if verdict is RunVerdict.INCOMPLETE:
         return say(
             "NOT COMPARED TO THE END: {results} of {steps} compared, none exceeds its limit; the first run made {made}",
             **counts,
@@ -182,12 +188,8 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
         else say("First numerical difference at {what}, step {step}", what=what, step=first.step)
     )
     yield head.render(lang)
-    yield "      " + say(
-        "relative error {error}, where {limit} is allowed; the error of its inputs was {came_in}",
-        error=f"{first.error:.3g}",
-        limit=f"{first.limit:.3g}",
-        came_in=f"{first.came_in:.3g}",
-    ).render(lang)
+    yield "      " + _measured(first).render(lang)
+    yield "      " + _came_in(first).render(lang)
     yield "      " + say(
         "{dtype} {shape}, norm {a} | {b}, rank {rank}",
         dtype=first.dtype,
@@ -210,16 +212,39 @@ def _first(first: FirstDifference, lang: str) -> Iterator[str]:
         ).render(lang)
 
 
+def _measured(first: FirstDifference) -> Message:
+    if first.differing is not None:
+        differing, of = first.differing
+        return say_plural(
+            "{differing} of {count} integer differs, which must be the same",
+            "{differing} of {count} integers differ, which must be the same",
+            differing=differing if of < names.WIDTH else say("about {count}", count=differing),
+            count=of,
+        )
+    error, limit = f"{first.error:.3g}", f"{first.limit:.3g}"
+    return say("relative error {error}, where {limit} is allowed", error=error, limit=limit)
+
+
+def _came_in(first: FirstDifference) -> Message:
+    if first.came_in is None:
+        return say(
+            "the error of its inputs is not known: {what} has no counterpart in the second run, and may have made it",
+            what=", ".join(first.unknown),
+        )
+    return say("the error of its inputs was {came_in}", came_in=f"{first.came_in:.3g}")
+
+
 def _growth(result: RunComparison, lang: str) -> Iterator[str]:
-    if not any(error for error in result.steps.values()):
+    if not any(row.error for row in result.table.rows()):
         return
-    worst = sorted(result.modules.items(), key=lambda item: -item[1][0])[:_MODULES]
-    yield say("largest errors, by module:").render(lang)
-    for (module, phase), (error, step) in worst:
-        if error:
-            place = module or say("outside of modules").render(lang)
+    yield say("errors and what is allowed, by module:").render(lang)
+    for row in result.table.rows()[:_MODULES]:
+        if row.error:
+            place = row.module or say("outside of modules").render(lang)
             # translators: axis of a plot: training steps
-            yield f"  {error:9.3g}  {place} ({phase}), {say('step').render(lang)} {step}"
+            step = f"{say('step').render(lang)} {row.step}"
+            mark = "*" if row.beyond else " "
+            yield f"{mark} {row.error:9.3g} | {row.limit:<9.3g}  {place} ({row.phase}), {step}"
     shown = list(result.steps.items())
     if len(shown) > 1:
         chosen = shown if len(shown) <= 8 else [shown[i * (len(shown) - 1) // 7] for i in range(8)]

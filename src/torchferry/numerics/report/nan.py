@@ -153,7 +153,12 @@ def lines(result: dict[str, Any], lang: str | None = None) -> list[str]:
     for rank in ranks:
         if rank.get("untested"):
             names = ", ".join(sorted(rank["untested"]))
-            shown.append(say("not examined (sparse or special tensors): {names}", names=names))
+            shown.append(
+                say(
+                    "not examined (sparse or special tensors, or computed by other operators below a tool): {names}",
+                    names=names,
+                )
+            )
             break
     shown += _unlooked(ranks)
     for rank in result["ranks"]:

@@ -54,7 +54,9 @@ def align(a: RecordedRows, b: RecordedRows, rename: dict[str, str]) -> Alignment
         words_a = [_word(a.keys[row]) for row in rows_a]
         words_b = [_word(b.keys[row]) for row in rows_b]
         pairs += [(rows_a[i], rows_b[j]) for i, j in common(words_a, words_b)]
-    pairs.sort()
+    given = _given(a, b, rename)  # says more than a name: a part of a layer may have that of the whole
+    of_given = {i for i, _ in given}, {j for _, j in given}
+    pairs = sorted([*given, *(pair for pair in pairs if pair[0] not in of_given[0] and pair[1] not in of_given[1])])
     have_a, have_b = {i for i, _ in pairs}, {j for _, j in pairs}
     return Alignment(
         pairs,
@@ -81,6 +83,21 @@ def _groups(rows: RecordedRows, rename: dict[str, str]) -> dict[tuple[str, str],
     for row, key in enumerate(rows.keys):
         groups.setdefault(group(key, rename), []).append(row)
     return groups
+
+
+def _given(a: RecordedRows, b: RecordedRows, rename: dict[str, str]) -> list[tuple[int, int]]:
+    """Return the rows that are what the same module gave in the same call, whatever operators made them."""
+    of_b = {renamed(path, rename): rows for path, rows in b.outputs.items()}
+    pairs: dict[int, int] = {}
+    for path, rows_a in a.outputs.items():
+        rows_b = of_b.get(path, [])
+        if len(rows_a) != len(rows_b):
+            continue
+        for i, j in zip(rows_a, rows_b, strict=True):
+            if a.lengths[i] == b.lengths[j] and a.keys[i].dtype == b.keys[j].dtype:
+                pairs.setdefault(i, j)
+    once = {j: i for i, j in pairs.items()}  # modules that wrap others give what these gave
+    return [(i, j) for j, i in once.items()]
 
 
 def _word(key: Key) -> tuple[str, str, int]:

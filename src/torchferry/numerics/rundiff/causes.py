@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,28 @@ def short(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+_TEXT = 1e-7
+"""Relative difference up to which two numbers are one that was written with other digits: that of float32."""
+
+
+def equal(a: object, b: object) -> bool:
+    """Whether two records have the same number, switch, text or list of these.
+
+    NaN is the same as NaN and an infinity as itself: a difference of two infinities says nothing.
+    """
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+        if math.isfinite(a) and math.isfinite(b):
+            return abs(a - b) <= _TEXT * max(abs(a), abs(b))
+        return a == b or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(value, b[key]) for key, value in a.items())
+    return a == b
+
+
 # Were the two runs set up alike: seeds, switches, versions?
 
 _PRECISION = ("matmul precision", "tf32", "hf32", "reduced_precision")
@@ -76,7 +99,7 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
         of_a, of_b = a.facts.get(group, {}), b.facts.get(group, {})
         for name in sorted(of_a.keys() | of_b.keys()):
             value_a, value_b = of_a.get(name), of_b.get(name)
-            if value_a == value_b:
+            if equal(value_a, value_b):
                 continue
             setting_cause = _setting(group, name, _device_type(a) == _device_type(b))
             if setting_cause is None:
@@ -215,7 +238,7 @@ def causes_in_optimizers(a: Rank, b: Rank) -> Iterator[Cause]:
                 continue
             for number, (group, two) in enumerate(zip(groups, others_groups, strict=False)):
                 for key in sorted(group.keys() & two.keys()):
-                    if not _equal(group[key], two[key]) and (name, key) not in reported:
+                    if not equal(group[key], two[key]) and (name, key) not in reported:
                         reported.add((name, key))
                         yield _of_optimizers(step.number, name, number, key, group[key], two[key])
 
@@ -234,14 +257,6 @@ def _of_optimizers(step: int, name: str, group: int, key: str, a: Any, b: Any) -
         CERTAIN if effect else NOTE,
         text,
     )
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return abs(a - b) <= 1e-9 * max(abs(a), abs(b))
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_equal(mine, two) for mine, two in zip(a, b, strict=True))
-    return bool(a == b)
 
 
 # Were the two runs given the same data, in the same order?

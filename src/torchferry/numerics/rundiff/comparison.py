@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.progress import counted
 from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment, align
@@ -21,28 +21,21 @@ from torchferry.numerics.rundiff.causes import (
     causes_in_randomness,
     causes_in_settings,
 )
+from torchferry.numerics.rundiff.collectives import causes_in_collectives
 from torchferry.numerics.rundiff.coverage import Coverage, Exact, coverage, exact, remarks
-from torchferry.numerics.rundiff.outcomes import (
-    UpdateState,
-    causes_in_operators,
-    causes_in_updates,
-    causes_in_weights,
-    state,
-)
+from torchferry.numerics.rundiff.judging import JudgedRow, Past, judge, suspect
+from torchferry.numerics.rundiff.outcomes import causes_in_operators, causes_in_updates, causes_in_weights
 from torchferry.numerics.rundiff.stepwise import (
     HALF,
     ErrorEnvelope,
-    Errors,
-    Past,
-    Suspect,
     Weights,
     allowed,
+    differing,
     errors,
     matrices,
-    suspect,
 )
+from torchferry.numerics.rundiff.verdict import ModuleTable, RunVerdict, verdict
 from torchferry.numerics.runlog import layout as names
-from torchferry.numerics.runlog.container import Array
 from torchferry.numerics.runlog.record import Rank, Record, RecordedRows, RecordedStep
 
 LOSS = 2e-2
@@ -57,6 +50,12 @@ _ROOTS = 10_000
 
 _OWN = 3.0
 """How many times the difference of two runs of the reference those of others may have."""
+
+_MULTIPLE = 0.05
+"""What of a gradient may be left when the multiple of another is taken away, relative, in most parameters."""
+
+_TIES = 8
+"""Ties that are said."""
 
 Losses = dict[int, tuple[float, float]]
 """The losses of two runs, by step."""
@@ -96,7 +95,9 @@ class FirstDifference:
         error: Relative error.
         limit: What it may be off.
         draws: Whether the operator took random numbers inside.
-        came_in: The largest error of what it used.
+        came_in: The largest error of what it used; None where that is not known.
+        unknown: What it came from that has no counterpart in the second run: modules and their operators.
+        differing: Of integers: how many differ, and of how many. Beyond 60 the first is an estimate.
         gradual: Whether the error grew through many operators, each of which was in order.
         first_product: Whether the dtypes are the same, and no matrix product came before it.
         a: Norm in the first run.
@@ -116,7 +117,9 @@ class FirstDifference:
     error: float
     limit: float
     draws: bool
-    came_in: float
+    came_in: float | None
+    unknown: tuple[str, ...]
+    differing: tuple[int, int] | None
     gradual: bool
     first_product: bool
     a: float
@@ -135,7 +138,8 @@ class RunComparison:
         aligned: Rows that were laid beside each other,
         only_a: and that only one has.
         only_b: Of the second.
-        modules: Largest error of each module, phase by phase, and its step.
+        table: What each module's results are off and may be off, phase by phase.
+        ties: Indices that differ and are of equal elements.
         steps: Largest error of each step.
         losses: The losses of each step, in both.
         left_out: What was not compared, and why.
@@ -151,7 +155,8 @@ class RunComparison:
     aligned: int = 0
     only_a: int = 0
     only_b: int = 0
-    modules: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    table: ModuleTable = field(default_factory=ModuleTable)
+    ties: list[Message] = field(default_factory=list)
     steps: dict[int, float] = field(default_factory=dict)
     losses: Losses = field(default_factory=dict)
     left_out: list[Message] = field(default_factory=list)
@@ -161,12 +166,17 @@ class RunComparison:
     @property
     def differs(self) -> bool:
         """Whether something that was compared is not the same within the standard."""
-        return self.first is not None or any(cause.grade == CERTAIN for cause in self.causes)
+        return self.verdict is RunVerdict.DIFFERENT
 
     @property
     def same(self) -> bool:
         """Whether the runs are the same within the standard: nothing differs, and all of the reference was compared."""
-        return not self.differs and self.coverage.complete
+        return self.verdict is RunVerdict.SAME
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """What the table, the causes and the coverage come to."""
+        return verdict(self.table, self.causes, self.coverage)
 
 
 def compare(a: Record, b: Record, reference: Record | None = None) -> RunComparison:
@@ -188,6 +198,7 @@ def compare(a: Record, b: Record, reference: Record | None = None) -> RunCompari
     result.causes += causes_in_settings(a.ranks[0], b.ranks[0])
     same_world = a.world == b.world
     if same_world:
+        result.causes += causes_in_collectives(a, b)
         result.causes += causes_in_randomness(a.ranks[0], b.ranks[0], rename)
     else:
         result.left_out.append(
@@ -213,7 +224,6 @@ def _rank(
     past = Past()
     held: Weights = {}
     reported_parts: set[tuple[object, ...]] = set()
-    last_state: UpdateState | None = None
     reported: set[str] = {cause.cause for cause in result.causes}
     for step in counted(say("comparing steps"), a.steps):
         other = others.get(step.number)
@@ -244,27 +254,27 @@ def _rank(
         by_name = aligned
         if inner:
             aligned, distances, limits = aligned.without(inner), distances.without(inner), np.delete(limits, inner)
+        judged = judge(step.number, rows_a, rows_b, aligned, distances, limits, past)
         if same_world:
-            for cause in causes_in_operators(step.number, rows_a, rows_b, aligned, by_name, rename):
+            for cause in causes_in_operators(step.number, rows_a, rows_b, aligned, by_name, judged, rename):
                 if cause.cause not in reported:
                     result.causes.append(cause)
             reported |= {cause.cause for cause in result.causes}
-        else:
-            result.causes += _scaled(step.number, rows_a, rows_b, aligned, reported)
-        result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, last_state, reported)
-        last_state = state(rows_a, rows_b, aligned, step.number) or last_state
-        _count(result, step.number, rows_a, aligned, distances)
+        result.causes += _scaled(step.number, rows_a, rows_b, aligned, reported)
+        result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, judged, reported)
+        _count(result, step.number, rows_a, aligned, judged)
+        _note_ties(result, step.number, rows_a, rows_b, aligned, judged)
         if result.first is None or step.number < result.first.step:
-            place = suspect(step.number, rows_a, aligned, distances, limits, past)
+            place = suspect(judged)
             if place is not None:
-                result.first = _first(step, other, a.number, rows_a, rows_b, aligned, distances, limits, place)
+                result.first = _first(step, other, a.number, rows_a, rows_b, aligned, place)
         if not result.earliest and len(distances.same) and not distances.same.all():
             row = aligned.pairs[int(np.argmin(distances.same))][0]
             key = rows_a.keys[row]
             result.earliest = (
                 f"step {step.number}: {key.module or 'outside of modules'} ({key.phase}) {key.operator}".rstrip()
             )
-        past.add(step.number, rows_a, aligned, distances, limits)
+        past.add(step.number, (rows_a, rows_b), aligned, distances, limits, judged)
 
 
 def _first(
@@ -274,9 +284,7 @@ def _first(
     a: RecordedRows,
     b: RecordedRows,
     aligned: Alignment,
-    distances: Errors,
-    limits: Array,
-    place: Suspect,
+    place: JudgedRow,
 ) -> FirstDifference:
     row_a, row_b = aligned.pairs[place.pair]
     key = a.keys[row_a]
@@ -291,10 +299,12 @@ def _first(
         len(same),
         key.dtype,
         a.shapes[row_a],
-        float(distances.relative[place.pair]),
-        float(limits[place.pair]),
+        place.error,
+        place.limit,
         key.draws or b.keys[row_b].draws,
-        place.came_in,
+        None if place.unknown else place.came_in,
+        tuple(dict.fromkeys(f"{a.keys[row].module} {a.keys[row].operator}".strip() for row in place.unknown)),
+        _differing(a, b, row_a, row_b),
         place.gradual,
         key.dtype == b.keys[row_b].dtype
         and not any(a.keys[row].base in _PRODUCTS for row, _ in aligned.pairs[: place.pair]),
@@ -304,26 +314,51 @@ def _first(
     )
 
 
-def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignment, distances: Errors) -> None:
+def _differing(a: RecordedRows, b: RecordedRows, row_a: int, row_b: int) -> tuple[int, int] | None:
+    """Return how many integers of two rows differ, and of how many; None for numbers with fractions."""
+    if not (a.whole[row_a] and b.whole[row_b]):
+        return None
+    return int(differing(a, b, np.asarray([(row_a, row_b)]))[0]), int(a.lengths[row_a])
+
+
+def _note_ties(
+    result: RunComparison, step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, judged: list[JudgedRow]
+) -> None:
+    """Say where other indices of equal elements were chosen, once for each module."""
+    errors = {row.pair: row.error for row in judged}
+    for row in judged:
+        row_a, row_b = aligned.pairs[row.pair]
+        if not row.tie:
+            continue
+        count, of = _differing(a, b, row_a, row_b) or (0, 0)
+        tie = say_plural(
+            "{place}: {differing} of {count} index differs, its scores are within {scores}: a tie",
+            "{place}: {differing} of {count} indices differ, their scores are within {scores}: ties",
+            place=f"{a.keys[row_a].module} {a.keys[row_a].operator}".strip(),
+            differing=count if of < names.WIDTH else say("about {count}", count=count),
+            count=of,
+            scores=f"{errors[row.pair + 1]:.2g}",
+        )
+        if len(result.ties) < _TIES:
+            result.ties.append(say("step {step}: {what}", step=step, what=tie))
+
+
+def _count(result: RunComparison, step: int, rows: RecordedRows, aligned: Alignment, judged: list[JudgedRow]) -> None:
     covered = result.coverage
     for key in rows.keys if result.a.world == result.b.world else ():  # else results of a rank have no partner
         covered.phases.setdefault(key.phase, False)
     for row, _ in aligned.pairs:
         covered.phases[rows.keys[row].phase] = True
     covered.aligned += len(aligned.pairs)
-    covered.unmeasured += int(np.isnan(distances.relative).sum())
+    signs = sum(rows.keys[row].phase == names.SIGNS for row, _ in aligned.pairs)
+    covered.unmeasured += len(aligned.pairs) - signs - len(judged)
     result.aligned += len(aligned.pairs)
     result.only_a += len(aligned.only_a)
     result.only_b += len(aligned.only_b)
-    for (row, _), error in zip(aligned.pairs, distances.relative.tolist(), strict=True):
-        if np.isnan(error):
-            continue
-        key = rows.keys[row]
-        module = result.modules.get((key.module, key.phase))
-        if module is None or error > module[0]:
-            result.modules[(key.module, key.phase)] = (error, step)
-        if key.phase not in (names.PARAMETER, names.BUFFER):
-            result.steps[step] = max(result.steps.get(step, 0.0), error)
+    result.table.add(step, rows, aligned, judged)
+    for one in judged:
+        if rows.keys[aligned.pairs[one.pair][0]].phase not in names.HELD:
+            result.steps[step] = max(result.steps.get(step, 0.0), one.error)
 
 
 def _losses(a: Record, b: Record) -> Losses:
@@ -346,22 +381,25 @@ def _loss_by_step(record: Record) -> dict[int, float]:
 
 def _only_states(rows: RecordedRows, aligned: Alignment) -> Alignment:
     """Keep what does not depend on how the batch was shared out."""
-    kept = (names.PARAMETER, names.GRADIENT)
+    kept = (names.PARAMETER, names.GRADIENT, names.UPDATE)
     return Alignment([pair for pair in aligned.pairs if rows.keys[pair[0]].phase in kept], [], [])
 
 
 def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, reported: set[str]) -> Iterator[Cause]:
     """Say so where all gradients of one run are the same multiple of the other's: a sum in the place of a mean."""
     pairs = [pair for pair in aligned.pairs if a.keys[pair[0]].phase == names.GRADIENT]
-    if len(pairs) < 2 or "gradient scale" in reported:
+    if len(pairs) < 2 or {"gradient scale", "collective"} & reported:
         return
-    ratios = []
+    ratios, apart = [], []
     for i, j in pairs:
         value_a, value_b = a.sketch[i], b.sketch[j]
         size = float(value_a @ value_a)
         if size > 0 and np.isfinite(size):
             ratios.append(float(value_a @ value_b) / size)
-    if not ratios:
+            apart.append(
+                float(np.linalg.norm(value_b - ratios[-1] * value_a)) / max(float(np.linalg.norm(value_b)), 1e-30)
+            )
+    if not ratios or float(np.median(apart)) > _MULTIPLE:
         return
     middle = float(np.median(ratios))
     spread = float(np.median(np.abs(np.asarray(ratios) - middle)))
@@ -372,7 +410,10 @@ def _scaled(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, rep
             f"step {step}",
             "1",
             f"{middle:.4g}",
-            say("gradients are summed on one side and averaged on the other, or the loss is divided by another number"),
+            say(
+                "gradients are summed over the ranks on one side and averaged on the other, a rank is left out, or the "
+                "loss is divided by another number"
+            ),
             CERTAIN,
             say("all gradients of the second run are the same multiple of the first's"),
         )
@@ -384,7 +425,7 @@ def _explain(result: RunComparison, own: Losses) -> None:
     if first is not None:
         base = first.operator.split(".")[1].rstrip("_") if "." in first.operator else ""
         product = base in _PRODUCTS
-        product = product and first.first_product and first.dtype == "float32" and first.error < HALF * 32
+        product = product and first.first_product and first.dtype == "float32" and first.error < HALF * 8
         if product and first.error > HALF / 8:
             if not any(cause.cause == "matmul precision" and cause.grade != NOTE for cause in result.causes):
                 result.causes.append(

@@ -102,6 +102,27 @@ def coverage(a: Record, b: Record) -> Coverage:
         if covered.steps < covered.made or rank.ended is None:  # nobody knows how far it would have come
             covered.gaps += _why_short(rank)
     covered.gaps = list({str(gap): gap for gap in covered.gaps}.values())
+    without = [record.folder for record in (a, b) if any(rank.version < names.VERSION for rank in record.ranks)]
+    if without:
+        covered.gaps.append(
+            say(
+                "integers, optimizer states and updates: the record {path} is of an older torchferry and has none",
+                path=", ".join(map(str, without)),
+            )
+        )
+    unobserved: dict[str, int] = {}
+    for rank in a.ranks:
+        for name, count in rank.unobserved.items():
+            unobserved[name] = unobserved.get(name, 0) + count
+    if unobserved:
+        covered.gaps.append(
+            say_plural(
+                "{count} call was not observed, as torch would compute it by other operators below a tool: {names}",
+                "{count} calls were not observed, as torch would compute them by other operators below a tool: {names}",
+                count=sum(unobserved.values()),
+                names=", ".join(sorted(unobserved)),
+            )
+        )
     if missing:
         covered.gaps.append(say("the second record lacks the ranks {ranks}", ranks=", ".join(map(str, missing))))
     return covered

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.numerics.framework.kinds import moves
 from torchferry.numerics.rundiff.alignment import Alignment, renamed
-from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE, Cause, short
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE, Cause, equal, short
+from torchferry.numerics.rundiff.judging import JudgedRow
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
 from torchferry.numerics.runlog.layout import Key
@@ -98,66 +98,47 @@ def _few(names: list[str]) -> str:
 
 # Did the optimizers make the same of the same gradients?
 
-_GRADIENTS = 1e-3
-"""Relative error up to which gradients count as the same here: Adam's first steps go by signs, of which a share of
-about this error differs, and the steps by about twice its root."""
-
-_UPDATES = 0.2
-"""Share of the change of a parameter by which the two changes differ, from which on they count as different. Adam makes
-steps of full length from gradients that are rounding alone: no single parameter says anything, their median does."""
-
-
-class UpdateState(NamedTuple):
-    """Sketches of a step's parameters, in both runs, and the errors of its gradients."""
-
-    step: int
-    parameters: dict[str, tuple[Array, Array]]
-    gradients: dict[str, float]
-
-
-def state(a: RecordedRows, b: RecordedRows, aligned: Alignment, step: int) -> UpdateState | None:
-    """Return parameters and gradients of a step, or None where they were not recorded."""
-    parameters: dict[str, tuple[Array, Array]] = {}
-    gradients: dict[str, float] = {}
-    for i, j in aligned.pairs:
-        key = a.keys[i]
-        if key.phase == names.PARAMETER:
-            parameters[key.module] = (a.sketch[i], b.sketch[j])
-        elif key.phase == names.GRADIENT:
-            size = max(float(a.norms[i]), 1e-30)
-            gradients[key.module] = float(np.linalg.norm(a.sketch[i] - b.sketch[j])) / size
-    return UpdateState(step, parameters, gradients) if parameters else None
+_LENGTH = 2.0**-10
+"""Relative difference of the lengths of two updates, over all parameters, that the rounding of sketches explains."""
 
 
 def causes_in_updates(
-    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, before: UpdateState | None, reported: set[str]
+    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, judged: list[JudgedRow], reported: set[str]
 ) -> Iterator[Cause]:
-    """Yield a cause where parameters took other steps although their gradients were the same."""
-    if before is None or before.step != step - 1 or "optimizer step" in reported or not before.gradients:
+    """Yield a cause where an optimizer made other updates than its gradients explain.
+
+    Either most updates are beyond their limits, or all are longer or shorter by the same: gradients that are off, as
+    those of bfloat16 are, turn the update of a parameter, and make it neither longer nor shorter.
+    """
+    updates = [row for row in judged if a.keys[aligned.pairs[row.pair][0]].phase == names.UPDATE]
+    if not updates or "optimizer step" in reported:
         return
-    now = state(a, b, aligned, step)
-    if now is None:
-        return
-    apart: dict[str, float] = {}
-    for name, (parameter, two) in now.parameters.items():
-        if name not in before.parameters or not before.gradients.get(name, 1.0) <= _GRADIENTS:
-            continue
-        change_a, change_b = parameter - before.parameters[name][0], two - before.parameters[name][1]
-        size = max(float(np.linalg.norm(change_a)), float(np.linalg.norm(change_b)))
-        if size > 1e-6 * float(np.linalg.norm(parameter)):
-            apart[name] = float(np.linalg.norm(change_a - change_b)) / size
-    if len(apart) * 2 < len(before.gradients) or np.median(list(apart.values())) <= _UPDATES:
+    beyond = [row for row in updates if row.beyond]
+    lengths = [(float(a.norms[i]), float(b.norms[j])) for i, j in (aligned.pairs[row.pair] for row in updates)]
+    ratios = [two / one for one, two in lengths if one > 0 and np.isfinite([one, two]).all()]
+    middle = float(np.median(ratios)) if ratios else 1.0
+    turned = float(np.median([row.error for row in updates]))
+    usual = _LENGTH + turned / np.sqrt(len(updates)) + turned**2
+    changed = {a.keys[aligned.pairs[row.pair][0]].module for row in updates}
+    gradients = [(i, j) for i, j in aligned.pairs if a.keys[i].phase == names.GRADIENT and a.keys[i].module in changed]
+    given = [float(b.norms[j] / a.norms[i]) for i, j in gradients if a.norms[i] > 0 and np.isfinite(b.norms[j])]
+    of_gradients = float(np.median(given)) if given else 1.0  # a longer gradient may make a longer step, or none
+    longer = min(abs(middle - 1), abs(middle / max(of_gradients, 1e-30) - 1))
+    if 2 * len(beyond) < len(updates) and longer <= usual:
         return
     reported.add("optimizer step")
-    worst = max(apart, key=lambda name: apart[name])
+    worst = max(beyond or updates, key=lambda row: row.error)
+    name = a.keys[aligned.pairs[worst.pair][0]].module
     yield Cause(
         "optimizer step",
-        f"step {before.step}, {worst}" + (f" and {len(apart) - 1} more" if len(apart) > 1 else ""),
-        "1",
-        say("updates differ by {value} of their length", value=f"{np.median(list(apart.values())):.3g}").render("en"),
-        say("gradients were the same: look at the optimizer's settings, its state, and its fused kernel on the device"),
+        f"step {step}, {name}" + (f" and {len(updates) - 1} more" if len(updates) > 1 else ""),
+        say("updates of length {value}", value="1").render("en"),
+        say(
+            "of length {value}; they differ by {error} of it", value=f"{middle:.4g}", error=f"{worst.error:.3g}"
+        ).render("en"),
+        say("the gradients do not explain it: look at the optimizer's settings, its state, and its fused kernel"),
         CERTAIN,
-        say("the optimizer made different updates from the same gradients"),
+        say("the optimizer made different updates"),
     )
 
 
@@ -168,7 +149,13 @@ _MODULES = 6
 
 
 def causes_in_operators(
-    step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, by_name: Alignment, rename: dict[str, str]
+    step: int,
+    a: RecordedRows,
+    b: RecordedRows,
+    aligned: Alignment,
+    by_name: Alignment,
+    judged: list[JudgedRow],
+    rename: dict[str, str],
 ) -> Iterator[Cause]:
     """Yield what differs in the operators of one step.
 
@@ -178,11 +165,12 @@ def causes_in_operators(
         b: The other.
         aligned: Rows that are the same numbers.
         by_name: Rows that have the same names.
+        judged: What the first are off.
         rename: Outermost modules of `b` that have another name in `a`.
     """
     yield from _told(step, a, b, aligned)
     yield from _dtypes(step, a, b, aligned)
-    yield from _sets(step, a, b, by_name, rename)
+    yield from _sets(step, a, b, by_name, (aligned, judged), rename)
 
 
 def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> Iterator[Cause]:
@@ -191,7 +179,7 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
     for i, j in aligned.pairs:
         value_a, value_b = a.arguments[i], b.arguments[j]
         key = a.keys[i]
-        if key.phase != "forward" or key.operator != b.keys[j].operator or _equal(value_a, value_b):
+        if key.phase != "forward" or key.operator != b.keys[j].operator or equal(value_a, value_b):
             continue
         if _numel(a.shapes[i]) != _numel(b.shapes[j]):
             continue  # sizes among the arguments differ with the batch
@@ -217,7 +205,11 @@ def _told(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> It
 
 
 def _dtypes(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> Iterator[Cause]:
-    differing = [(i, j) for i, j in aligned.pairs if a.keys[i].dtype != b.keys[j].dtype]
+    differing = [
+        (i, j)
+        for i, j in aligned.pairs
+        if a.keys[i].dtype != b.keys[j].dtype and not (a.whole[i] and b.whole[j])  # devices index by other integers
+    ]
     if not differing:
         return
     i, j = differing[0]
@@ -234,10 +226,17 @@ def _dtypes(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment) -> 
     )
 
 
-def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, rename: dict[str, str]) -> Iterator[Cause]:
+def _sets(
+    step: int,
+    a: RecordedRows,
+    b: RecordedRows,
+    aligned: Alignment,
+    measured: tuple[Alignment, list[JudgedRow]],
+    rename: dict[str, str],
+) -> Iterator[Cause]:
     of_a = _by_module(a, aligned.only_a, {})
     of_b = _by_module(b, aligned.only_b, rename)
-    modules = [name for name in [*of_a, *(set(of_b) - set(of_a))] if name in of_a or name in of_b]
+    modules = [*of_a, *(name for name in of_b if name not in of_a)]
     if not modules:
         return
     groups: dict[tuple[str, str], list[str]] = {}
@@ -252,12 +251,38 @@ def _sets(step: int, a: RecordedRows, b: RecordedRows, aligned: Alignment, renam
             + (f" and {len(where) - 1} more" if len(where) > 1 else ""),
             group or "-",
             two or "-",
-            say("the module is computed by different operators, so rounding differs; use the same kernel on both sides")
-            if fused
-            else say("one run computes something that the other does not"),
+            _behind(a, measured, where) if fused else say("one run computes something that the other does not"),
             POSSIBLE,
             say("a module is computed by different operators"),
         )
+
+
+def _behind(a: RecordedRows, measured: tuple[Alignment, list[JudgedRow]], modules: list[str]) -> Message:
+    """Say what is known of modules whose operators have no counterpart: by what was computed from their results."""
+    aligned, judged = measured
+    held = set(modules)
+    behind = [
+        row
+        for row in judged
+        if any(a.keys[maker].module in held for maker in row.unknown)
+        and a.keys[aligned.pairs[row.pair][0]].phase == "forward"
+    ]
+    if not behind:
+        return say("the module is computed by different operators, and nothing shows whether they give the same")
+    worst = max(behind, key=lambda row: row.error)
+    what = a.keys[aligned.pairs[worst.pair][0]]
+    place = f"{what.module} {what.operator}".strip()
+    if worst.beyond:
+        return say(
+            "what is computed from it, {place}, differs by {error}, and rounding by {limit} at most",
+            place=place,
+            error=f"{worst.error:.2g}",
+            limit=f"{worst.limit:.2g}",
+        )
+    return say(
+        "what is computed from it differs by {error}, which is within the limit: they round differently",
+        error=f"{worst.error:.2g}",
+    )
 
 
 def _by_module(rows: RecordedRows, only: list[int], rename: dict[str, str]) -> dict[str, list[Key]]:
@@ -278,13 +303,3 @@ def _numel(shape: tuple[int, ...]) -> int:
     for size in shape:
         count *= size
     return count
-
-
-def _equal(a: object, b: object) -> bool:
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a == b
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return abs(a - b) <= 1e-7 * max(abs(a), abs(b))
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(_equal(mine, two) for mine, two in zip(a, b, strict=True))
-    return a == b

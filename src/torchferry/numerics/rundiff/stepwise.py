@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from torchferry.numerics.framework.kinds import COPIES, moves
 from torchferry.numerics.rundiff.alignment import Alignment, align, group
 from torchferry.numerics.runlog import layout as names
 from torchferry.numerics.runlog.container import Array
@@ -42,18 +40,21 @@ class Errors:
 
     Attributes:
         pairs: The rows.
-        relative: Distance over size; inf where one has NaN or infinity and the other has none; nan where the two cannot
-            be compared, as their sizes differ.
+        relative: Distance over size; of integers the root of the share of those that differ; inf where one has NaN or
+            infinity and the other has none, or another; nan where the two cannot be compared, as their sizes differ.
         same: Whether the two sketches are the same, bit for bit.
+        blind: Whether a sketch shows nothing: NaN and infinity are in all that it adds.
     """
 
     pairs: Array
     relative: Array
     same: Array
+    blind: Array
 
     def without(self, places: Sequence[int]) -> Errors:
         """Return them without some of the pairs."""
-        return Errors(*(np.delete(column, places, axis=0) for column in (self.pairs, self.relative, self.same)))
+        columns = (self.pairs, self.relative, self.same, self.blind)
+        return Errors(*(np.delete(column, places, axis=0) for column in columns))
 
 
 Weights = dict[tuple[str, tuple[int, ...]], float]
@@ -79,7 +80,7 @@ def errors(a: RecordedRows, b: RecordedRows, pairs: list[tuple[int, int]], weigh
         weights: The matrices that modules of the reference held when they were last recorded.
     """
     if not pairs:
-        return Errors(np.zeros((0, 2), int), np.zeros(0), np.zeros(0, bool))
+        return Errors(np.zeros((0, 2), int), np.zeros(0), np.zeros(0, bool), np.zeros(0, bool))
     index = np.asarray(pairs)
     sketch_a, sketch_b = a.sketch[index[:, 0]], b.sketch[index[:, 1]]
     finite_a, finite_b = np.isfinite(sketch_a), np.isfinite(sketch_b)
@@ -94,11 +95,28 @@ def errors(a: RecordedRows, b: RecordedRows, pairs: list[tuple[int, int]], weigh
         size = np.maximum(size, _scales(a, index[:, 0], weights or {}))
         relative = np.where(distance > 0, distance / np.maximum(size, np.finfo(np.float32).tiny), 0.0)
         relative = np.maximum(relative, _leaning(a, b, index, size))
-    relative[(finite_a != finite_b).any(1)] = np.inf
+    equal = (sketch_a == sketch_b) | (np.isnan(sketch_a) & np.isnan(sketch_b))
+    relative[(~both & ~equal).any(1)] = np.inf
+    whole = a.whole[index[:, 0]] & b.whole[index[:, 1]]
+    relative[whole] = np.sqrt(differing(a, b, index[whole]) / np.maximum(a.lengths[index[whole, 0]], 1.0))
     lengths_a, lengths_b = a.lengths[index[:, 0]], b.lengths[index[:, 1]]
     relative[lengths_a != lengths_b] = np.nan
-    same = ((sketch_a == sketch_b) | (np.isnan(sketch_a) & np.isnan(sketch_b))).all(1) & (lengths_a == lengths_b)
-    return Errors(index, relative, same)
+    return Errors(index, relative, equal.all(1) & (lengths_a == lengths_b), ~both.any(1))
+
+
+def differing(a: RecordedRows, b: RecordedRows, index: Array) -> Array:
+    """Return how many integers differ in each pair of rows: exact below 61, beyond an estimate, never 0 if any does.
+
+    Args:
+        a: The reference.
+        b: The other.
+        index: The pairs.
+    """
+    apart = a.sketch[index[:, 0]] - b.sketch[index[:, 1]]
+    lengths = a.lengths[index[:, 0]]
+    estimate = np.clip(np.square(apart).sum(1) / names.CODE_DISTANCE, 1.0, np.maximum(lengths, 1.0))
+    counts: Array = np.where(lengths < names.WIDTH, (apart != 0).sum(1), np.round(estimate))
+    return np.where((apart != 0).any(1), counts, 0.0)
 
 
 def _leaning(a: RecordedRows, b: RecordedRows, index: Array, size: Array) -> Array:
@@ -147,14 +165,16 @@ def allowed(rows: RecordedRows, pairs: list[tuple[int, int]], coarsest: float = 
 
     Args:
         rows: The reference's.
-        pairs: The aligned rows.
+        pairs: The aligned rows; integers are to be the same.
         coarsest: The largest limit of earlier steps.
     """
     limits = np.zeros(len(pairs))
     for place, (row, _) in enumerate(pairs):
         key = rows.keys[row]
         own = ALLOWED.get(key.dtype, ALLOWED["float32"])
-        if key.phase not in (names.PARAMETER, names.BUFFER):
+        if not key.dtype.startswith(names.FLOATING):
+            continue
+        if key.phase not in names.HELD:
             coarsest = max(coarsest, own)
         limits[place] = max(own, coarsest)
     return limits
@@ -197,196 +217,12 @@ class ErrorEnvelope:
         highest = 0.0
         for place, (row, _) in enumerate(aligned.pairs):
             highest = max(highest, spread.get(marks[row], 0.0))
+            if not by_dtype[place]:
+                continue
             least = by_dtype[place] if by_dtype[place] > ALLOWED["float32"] else _ROUNDING
             limits[place] = max(_TIMES * spread.get(marks[row], highest), least)
         found_limits: Array = limits
         return found_limits
-
-
-JUMP = 8.0
-"""An error that is this much larger than those that came in was made here."""
-
-AMPLIFIED = 64.0
-"""The same where what came in is beyond its limit already: sums whose terms cancel make such errors larger."""
-
-GRADUAL = 16.0
-"""How many times what one operator may be off an error may grow to through many, each of which was in order; through
-more than these, to the sum of what they may be off."""
-
-_GATES = frozenset(
-    {
-        "threshold_backward",
-        "leaky_relu_backward",
-        "hardtanh_backward",
-        "hardsigmoid_backward",
-        "max_pool2d_with_indices_backward",
-        "max_pool3d_with_indices_backward",
-        "sgn",
-        "sign",
-    }
-)
-"""Operators that pass a number on or not: of inputs that are off by `e`, about that part falls on the other side, and
-its root is what the result is off by."""
-
-_CHOOSING = frozenset({"abs", "amax", "amin", "clamp", "clamp_max", "clamp_min", "max", "maximum", "min", "minimum"})
-"""Operators whose backward is such a gate, made of others."""
-
-_FLIPPED = 4.0
-"""How many times that root: the two largest of the 25 numbers in a pooling window are closer than two of two."""
-
-_SAME = 2.0**-20
-"""What two sketches of the same numbers may differ by, as two devices add in another order."""
-
-_MOVED = 2.0**-17
-"""The same of a result that is a part of what was given, and whose norm is less."""
-
-_STATES = frozenset({names.PARAMETER, names.BUFFER, names.STATE})
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """A row whose error is beyond what it may be.
-
-    Attributes:
-        pair: Its place among the aligned pairs.
-        came_in: The largest error of what it used.
-        gradual: Whether the error grew up to here, and was not made here.
-    """
-
-    pair: int
-    came_in: float
-    gradual: bool
-
-
-@dataclass
-class Past:
-    """What earlier steps showed: from step to step errors grow, in runs that are in order.
-
-    Attributes:
-        rows: The largest error of each row so far.
-        modules: The error of the parameters of each module, all in one, when they were last recorded,
-        of_step: and when that was.
-        step: The step that was compared before.
-        coarsest: The largest limit so far: what went through float16 is no better afterwards.
-    """
-
-    rows: dict[tuple[object, ...], float] = field(default_factory=dict)
-    modules: dict[str, float] = field(default_factory=dict)
-    of_step: int = 0
-    step: int = 0
-    coarsest: float = 0.0
-
-    def add(self, step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array) -> None:
-        """Take in a step that was compared."""
-        marks = a.marks
-        held: dict[str, list[tuple[float, float]]] = {}
-        for (row, _), error in zip(aligned.pairs, distances.relative.tolist(), strict=True):
-            if not np.isfinite(error):
-                continue
-            self.rows[marks[row]] = max(self.rows.get(marks[row], 0.0), error)
-            if a.keys[row].phase == names.PARAMETER:
-                held.setdefault(a.keys[row].module.rpartition(".")[0], []).append((error, float(a.norms[row])))
-        if held:
-            self.modules, self.of_step = {module: _together(parts) for module, parts in held.items()}, step
-        self.coarsest = max(self.coarsest, float(limits.max(initial=0.0)))
-        self.step = step
-
-
-def _together(parts: list[tuple[float, float]]) -> float:
-    """Return the error of several tensors, each with its own and its norm, as that of one.
-
-    A bias that has no effect, as that of keys has none in attention, is rounding alone and soon another in each run; it
-    excuses nothing in a module whose weights are the same.
-    """
-    size = math.hypot(*(norm for _, norm in parts))
-    return math.hypot(*(error * norm for error, norm in parts)) / size if size else 0.0
-
-
-def suspect(
-    step: int, a: RecordedRows, aligned: Alignment, distances: Errors, limits: Array, past: Past
-) -> Suspect | None:
-    """Return the first row, in the order of the run, that brought an error in, or beyond which the errors grew too far.
-
-    Args:
-        step: Its number.
-        a: The rows of the reference.
-        aligned: Its rows beside those of the other.
-        distances: Their errors.
-        limits: What each may differ by.
-        past: What earlier steps showed.
-    """
-    effective = _effective(a, aligned, distances)
-    marks = a.marks
-    summed = [] if past.rows else _summed(a, aligned, limits, effective)
-    growth = JUMP * max(1, step - past.step)
-    since = max(1, step - past.of_step)
-    gradual: Suspect | None = None
-    highest = 0.0
-    for place, (row, _) in enumerate(aligned.pairs):
-        error = float(distances.relative[place])
-        state = a.keys[row].phase in _STATES
-        if np.isnan(error):
-            continue
-        used = a.inputs[row]
-        came_in = max((effective[row] for row in used), default=0.0) if used else (0.0 if state else highest)
-        if past.rows and marks[row] not in past.rows:
-            came_in = max(came_in, past.modules.get(a.keys[row].module, 0.0) * since)
-        if not state:
-            highest = max(highest, error)
-        limit = min(limits[place], _MOVED) if _exact(a, row, came_in) else limits[place]
-        beyond = error > limit and error > growth * past.rows.get(marks[row], 0.0)
-        if not beyond or (state and past.rows):
-            continue
-        factor = JUMP if came_in <= limit else AMPLIFIED
-        explained = max(factor * came_in, _flipped(a, row, came_in))
-        if error > explained or (np.isinf(error) and not np.isinf(came_in)):
-            return Suspect(place, came_in, False)
-        if gradual is None and not past.rows and error > max(GRADUAL * limits[place], summed[row]):
-            gradual = Suspect(place, came_in, True)
-    return gradual
-
-
-def _exact(a: RecordedRows, row: int, came_in: float) -> bool:
-    """Whether a row must be what it was given: it only moves it, and all that it was given is known and the same."""
-    key = a.keys[row]
-    return bool(a.inputs[row]) and came_in <= _SAME and moves(key.operator) and key.base not in COPIES
-
-
-def _flipped(a: RecordedRows, row: int, came_in: float) -> float:
-    """Return what a row may be off because numbers fell on the other side of a gate."""
-    key = a.keys[row]
-    if key.base in _GATES or key.source_base in _CHOOSING or (moves(key.operator) and key.base not in COPIES):
-        return _FLIPPED * math.sqrt(came_in)  # what is moved is chosen by a mask or an index, which may be computed
-    return 0.0
-
-
-def _summed(a: RecordedRows, aligned: Alignment, limits: Array, effective: list[float]) -> list[float]:
-    """Return for each row of the reference what all operators up to it may be off together."""
-    own = {row: float(limits[place]) for place, (row, _) in enumerate(aligned.pairs)}
-    summed: list[float] = []
-    highest = 0.0
-    for row, used in enumerate(a.inputs):
-        if a.keys[row].phase in _STATES:
-            summed.append(0.0)
-            continue
-        before = max((summed[row] for row in used), default=0.0) if used else highest
-        came_in = max((effective[row] for row in used), default=0.0)
-        more = 0.0 if moves(a.keys[row].operator) and a.keys[row].base not in COPIES else own.get(row, 0.0)
-        summed.append(max(before + more, _flipped(a, row, came_in)))
-        highest = max(highest, summed[-1])
-    return summed
-
-
-def _effective(a: RecordedRows, aligned: Alignment, distances: Errors) -> list[float]:
-    """Return the error of each row of the reference; one without a partner has that of what it used."""
-    by_row = {row: float(distances.relative[place]) for place, (row, _) in enumerate(aligned.pairs)}
-    effective: list[float] = []
-    for row, used in enumerate(a.inputs):
-        error = by_row.get(row)
-        if error is None or np.isnan(error):
-            error = max((effective[row] for row in used), default=0.0)
-        effective.append(error)
-    return effective
 
 
 # Results that have a partner by name and are another number: parts of a module that the runs compute differently.

@@ -9,6 +9,7 @@
 A step's file is complete before its line is written, so that what a killed program left is read up to its last line.
 Since version 3 each document and each line of `steps.jsonl` ends with its own CRC-32, and a line has under `files` the
 CRC-32 of each file that its step needs. They find what a copy, a disk or an editor changed; they resist no attacker.
+Since version 4 there are rows of integers and booleans, of optimizer states, and of parameters after their update.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import zlib
 from typing import Any, NamedTuple
 
 FORMAT = "torchferry record"
-VERSION = 3
+VERSION = 4
+WITHOUT_STATES = 3
+"""The version before, which has neither integers nor what optimizers made; it is still read."""
+
 WITHOUT_CHECKSUMS = 2
-"""The version before, which is still read."""
+"""The version before that, which is still read."""
 
 BEGIN = "begin.json"
 STEPS = "steps.jsonl"
@@ -32,6 +36,9 @@ SKETCH, SUM, SHAPE, ARGUMENTS = "sketch", "sum", "shape", "arguments"
 
 KEY, INPUTS, INPUTS_OF = "key", "inputs", "inputs_of"
 """Tensors of a layout: int32 [rows], places in the list of keys of its metadata; the rows whose results a row used."""
+
+OUTPUTS = "outputs"
+"""Of a layout's metadata: pairs of a module's path and the row that is what it gave, in the order of the calls."""
 
 FILES = "files"
 """Of a line: checksums of the files of its step, by name."""
@@ -53,8 +60,28 @@ WIDTH = 61
 SAMPLE = 1 << 16
 """Elements, from the first on, whose sum is kept: it tells an error with one sign from rounding."""
 
-GRADIENT, PARAMETER, BUFFER, STATE, OUTPUT = "gradient", "parameter", "buffer", "optimizer state", "output"
-"""Phases of rows that are no results of operators."""
+GRADIENT, PARAMETER, BUFFER, STATE, UPDATE = "gradient", "parameter", "buffer", "optimizer state", "update"
+"""Phases of rows that are no results of operators. The tensor of an update is the parameter after it; as a file is
+read, the parameter before it is taken away."""
+
+SIGNS = "signs"
+"""The phase of the signs of a gradient. They say which of its elements are rounding alone, which no norm shows: an
+optimizer such as Adam makes of these updates of full length. They are compared for that, and not judged."""
+
+HELD = frozenset({PARAMETER, BUFFER, STATE, UPDATE, SIGNS})
+"""Of these, what is left of steps before, or made for later ones."""
+
+SCORES = 99
+"""The number, as that of a result, of the elements that an operator such as `topk` chose; the indices come before."""
+
+CODES = 251
+"""An integer is recorded as a code of its rest by this prime, so that a sketch of whole numbers is exact everywhere."""
+
+CODE_DISTANCE = 10_404
+"""Mean square of the difference of the codes of two integers that differ."""
+
+FLOATING = ("float", "bfloat", "complex")
+"""How the names of dtypes begin whose numbers have fractions."""
 
 
 class Key(NamedTuple):

@@ -54,8 +54,9 @@ class RecordedRows:
         shapes: Its shape.
         arguments: What its operator was told.
         inputs: The rows that each used.
-        sketch: float64 [rows, 61].
+        sketch: float64 [rows, 61]; of an update it is that of the parameter after it, less that before it.
         sums: float64 [rows].
+        outputs: The rows that are what a module gave, in the order of its calls, by its path.
     """
 
     keys: list[Key]
@@ -64,6 +65,7 @@ class RecordedRows:
     inputs: list[tuple[int, ...]]
     sketch: Array
     sums: Array
+    outputs: dict[str, list[int]] = field(default_factory=dict)
 
     @cached_property
     def norms(self) -> Array:
@@ -81,6 +83,11 @@ class RecordedRows:
     def lengths(self) -> Array:
         """How many elements each row's tensor has."""
         return np.asarray([float(np.prod(shape, dtype=np.float64)) for shape in self.shapes])
+
+    @cached_property
+    def whole(self) -> Array:
+        """Which rows are of integers or booleans, whose sketches are exact."""
+        return np.asarray([not key.dtype.startswith(names.FLOATING) for key in self.keys], bool)
 
     @cached_property
     def marks(self) -> list[tuple[object, ...]]:
@@ -170,6 +177,7 @@ class Rank:
         made: Steps that the run made; fewer may be recorded. As many as are there where the record has no end.
         ended: Why the recording ended before the run; empty where it did not, None where the record has no end.
         cut: Whether the last line has no end.
+        unobserved: Calls that were not observed, by operator.
     """
 
     folder: Path
@@ -181,6 +189,7 @@ class Rank:
     made: int = 0
     ended: str | None = None
     cut: bool = False
+    unobserved: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -237,13 +246,13 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
     if begin.get("format") != names.FORMAT:
         raise damaged(folder / names.BEGIN, say("it is not a record"))
     version = begin.get("version")
-    if version not in (names.VERSION, names.WITHOUT_CHECKSUMS):
+    if version not in (names.VERSION, names.WITHOUT_STATES, names.WITHOUT_CHECKSUMS):
         raise TorchferryError(
             say(
                 "{path} is a record of version {version}, but this torchferry reads {known}",
                 path=folder,
                 version=text(version)[:20],
-                known=f"{names.WITHOUT_CHECKSUMS}, {names.VERSION}",
+                known=f"{names.WITHOUT_CHECKSUMS}, {names.WITHOUT_STATES}, {names.VERSION}",
             ),
             say("record both sides with the same torchferry"),
         )
@@ -273,8 +282,9 @@ def _rank(folder: Path, number: int, bytes_left: int, steps_left: int) -> Rank:
                 rank.steps.append(step)
         except _WRONG as error:
             raise damaged(path, text(repr(error))) from None
-    count, ended = _end(folder / names.END, sealed)
-    return replace(rank, made=max(count, rank.steps[-1].number + 1 if rank.steps else 0), ended=ended, cut=cut)
+    count, ended, unobserved = _end(folder / names.END, sealed)
+    made = max(count, rank.steps[-1].number + 1 if rank.steps else 0)
+    return replace(rank, made=made, ended=ended, cut=cut, unobserved=unobserved)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -286,15 +296,19 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _end(path: Path, sealed: bool) -> tuple[int, str | None]:
-    """Return how many steps the run made, and why the recording ended before; None where nothing says it."""
+def _end(path: Path, sealed: bool) -> tuple[int, str | None, dict[str, int]]:
+    """Return how many steps the run made, why the recording ended before, and what was not observed.
+
+    The reason is None where nothing says it.
+    """
     if not (path.exists() or path.is_symlink()):
-        return 0, None
+        return 0, None, {}
     end = _document(path)
     if sealed and "crc32" not in end:
         raise damaged(path, say("its checksum does not match its content"))
     try:
-        return _count(end["steps"]), text(end.get("ended", ""))
+        unobserved = {text(name): _count(count) for name, count in end.get("unobserved", {}).items()}
+        return _count(end["steps"]), text(end.get("ended", "")), unobserved
     except _WRONG as error:
         raise damaged(path, text(repr(error))) from None
 
@@ -389,16 +403,33 @@ def _rows(folder: Path, name: str, checksums: dict[str, str] | None) -> Recorded
             if len(inputs[by]) == names.INPUTS_MOST:
                 raise ValueError(f"row {by} uses more than {names.INPUTS_MOST}")
             inputs[by].append(used)
+        outputs: dict[str, list[int]] = {}
+        for path_of, row in values(described.get(names.OUTPUTS, "[]")):
+            if not 0 <= _count(row) < count:
+                raise ValueError(f"a module gives row {row}")
+            outputs.setdefault(text(path_of), []).append(row)
+        of_rows = [keys[place] for place in _places(placed[names.KEY], len(keys))]
+        _subtract(of_rows, inputs, sketch, sums)
         return RecordedRows(
-            [keys[place] for place in _places(placed[names.KEY], len(keys))],
+            of_rows,
             [shapes[place] for place in _places(tensors[names.SHAPE], len(shapes))],
             [arguments[place] for place in _places(tensors[names.ARGUMENTS], len(arguments))],
             [tuple(makers) for makers in inputs],
             sketch,
             sums,
+            outputs,
         )
     except _WRONG as error:
         raise damaged(path, text(repr(error))) from None
+
+
+def _subtract(keys: list[Key], inputs: list[list[int]], sketch: Array, sums: Array) -> None:
+    """Make of parameters after a step what the step added to them; what has no parameter before it is unknown."""
+    for row, key in enumerate(keys):
+        if key.phase == names.UPDATE:
+            before = next((used for used in inputs[row] if keys[used].phase == names.PARAMETER), None)
+            sketch[row] -= np.nan if before is None else sketch[before]
+            sums[row] -= np.nan if before is None else sums[before]
 
 
 def _places(array: Array, count: int) -> Iterator[int]:
