@@ -15,6 +15,7 @@ The table is long and few commands need it, so it has a file of its own, `kernel
     page = "NN docs/acmeIndex.md"       # key of the source, and the place in it
     varies = "x1"                       # where it does not compute the same each time, by default
     self = ["x1 x2: fhl/8", "x3: *"]    # for each parameter: cards, dtypes (see CODES, `*` for all), highest rank
+    other = ["x1: fh+*", "x2: fh+d"]    # after a `+`: what may be taken too, and nobody says so
     slow = ["x1: sd"]                   # dtypes that the card computes on its own host processor
 
     [operators]                         # without `aten::`
@@ -22,13 +23,15 @@ The table is long and few commands need it, so it has a file of its own, `kernel
     "mul.Tensor" = ["self acmeMul.self | acmeMuls.self"]    # one or the other: what either takes may pass
     "norm.x" = ["self acmeAbs.self & acmeSum.self"]         # one after the other: both must take it
     "eq.Tensor" = ["self acmeEq.self - x2"]                 # on those cards nobody knows
+    "sum" = ["self ? acmeSum.self"]                         # it may be converted first: nothing is refused
 
 What is not in the table is not known, and never taken to pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -72,6 +75,7 @@ class KernelLimit:
         operator: Dispatcher name without `aten::`.
         argument: Name of the argument in torch's declaration.
         dtypes: What some kernel takes; None for every dtype.
+        named: What the vendor says is taken; None where it says it of no dtype, as of a result that is as an argument.
         rank: The most dimensions that some kernel takes; 0 where nothing is said.
         slow: Dtypes that the card computes on its own host processor.
         function: The functions of the library that it is handed to, the first one first.
@@ -81,6 +85,7 @@ class KernelLimit:
     operator: str
     argument: str
     dtypes: frozenset[str] | None
+    named: frozenset[str] | None
     rank: int
     slow: frozenset[str]
     function: str
@@ -90,6 +95,7 @@ class KernelLimit:
 @dataclass(frozen=True)
 class _Parameter:
     dtypes: frozenset[str] | None
+    named: frozenset[str] | None
     rank: int
 
 
@@ -185,12 +191,14 @@ class KernelLimits:
                 continue
             argument, ways = self._ways(operator, row)
             limit = self._limit(operator, argument, ways, word)
+            if limit is not None and row.startswith(f"{argument} ? "):
+                limit = replace(limit, dtypes=None, rank=0, slow=frozenset()) if limit.named is not None else None
             if limit is not None:
                 limits.append(limit)
         return limits
 
     def _ways(self, operator: str, row: str) -> tuple[str, list[_Way]]:
-        argument, _, ways = row.partition(" ")
+        argument, _, ways = row.replace(" ? ", " ", 1).partition(" ")
         return argument, [[self._handed(operator, part) for part in way.split(" & ")] for way in ways.split(" | ")]
 
     def _handed(self, operator: str, text: str) -> tuple[str, str]:
@@ -207,17 +215,18 @@ class KernelLimits:
             parts = [part for name, parameter in way if (part := self._parameter(name, parameter, word)) is not None]
             if not parts:  # the way is not there on this card, or nothing is said of it
                 return None
-            lists = [part.dtypes for part in parts if part.dtypes is not None]
-            dtypes = frozenset.intersection(*lists) if lists else None
-            of_ways.append(_Parameter(dtypes, min((part.rank for part in parts if part.rank), default=0)))
+            rank = min((part.rank for part in parts if part.rank), default=0)
+            dtypes, named = _common(part.dtypes for part in parts), _common(part.named for part in parts)
+            of_ways.append(_Parameter(dtypes, named, rank))
             for name, _ in way:
                 part = self._parameter(name, "slow", word)
                 slow |= part.dtypes or frozenset() if part is not None else frozenset()
         every = [way.dtypes for way in of_ways if way.dtypes is not None]
         taken = frozenset[str]().union(*every) if len(every) == len(of_ways) else None
         ranks = [way.rank for way in of_ways]
+        named = None if any(way.named is None for way in of_ways) else _common(way.named for way in of_ways)
         function = ways[0][0][0]
-        return KernelLimit(operator, argument, taken, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
+        return KernelLimit(operator, argument, taken, named, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
                            self._source(function))  # fmt: skip
 
     def _source(self, function: str) -> str:
@@ -243,11 +252,20 @@ class KernelLimits:
         parameter = _read_parameters.get(text)
         if parameter is None:
             letters, _, rank = text.partition("/")
-            if (rank and not rank.isdigit()) or (letters != "*" and not set(letters) <= _NAMES.keys()):
+            sure, plus, more = ("", "+", "*") if letters == "*" else letters.partition("+")
+            letters_are_known = set(sure) | set("" if more == "*" else more) <= _NAMES.keys()
+            if (rank and not rank.isdigit()) or not letters_are_known or (plus and not more):
                 raise self._file.wrong(f"{where}: `{text}` is not letters of dtypes and a highest rank")
-            dtypes = None if letters == "*" else frozenset(_NAMES[letter] for letter in letters)
-            parameter = _read_parameters[text] = _Parameter(dtypes, int(rank or 0))
+            named = frozenset(_NAMES[letter] for letter in sure)
+            dtypes = None if more == "*" else named | {_NAMES[letter] for letter in more}
+            parameter = _read_parameters[text] = _Parameter(dtypes, None if letters == "*" else named, int(rank or 0))
         return parameter
+
+
+def _common(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """Return what all lists have that are there; None where there is none."""
+    there = [each for each in lists if each is not None]
+    return frozenset.intersection(*there) if there else None
 
 
 _read_parameters: dict[str, _Parameter] = {}

@@ -117,6 +117,7 @@ _COSTS: dict[str, Message] = {
 }
 _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
+    "unlisted-dtype": say("dtypes of which the vendor does not say whether the kernel takes them"),
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
     "unwatched-read": say("arrays of NumPy on memory that a copy was still filling: when they were read is not seen"),
@@ -247,8 +248,17 @@ def lines(
 
 
 def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
-    """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table."""
-    return unknown_among(aggregate.operators, rehearsal.profile.kernel_limits or "")
+    """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table.
+
+    What ran on the CPU each time has no kernel there. What had a dtype of which the vendor does not say whether the
+    kernel takes it is among them.
+    """
+    on_the_cpu: Counter[str] = Counter()
+    for event in aggregate.of("fallback"):
+        on_the_cpu[event.subject] += event.times
+    ran = [name for name, times in aggregate.operators.items() if on_the_cpu[name] < times]
+    unlisted = {event.subject for event in aggregate.of("unlisted-dtype")}
+    return sorted({*unknown_among(ran, rehearsal.profile.kernel_limits or ""), *unlisted})
 
 
 def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:
