@@ -20,6 +20,7 @@ PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     loading.loader_workers,
     waiting.host_waits,
     operators.cpu_fallback,
+    operators.host_processor,
     operators.slow_operator,
     precision.layout_lost,
     precision.mixed_precision,

@@ -152,6 +152,27 @@ class KernelLimits:
         """Return the limits of one operator on a card; raises what `on` raises."""
         return self._of(operator, self._cards.get(card, ""))
 
+    def slow(self, base: str, card: str) -> dict[str, str]:
+        """Return the dtypes that a card computes on its own host processor, each with the function.
+
+        Args:
+            base: Name of an operator without its overload, as a trace has it. A dtype counts that is slow in each
+                overload for tensors: Python's numbers are made tensors.
+            card: The card.
+        """
+        found: dict[str, str] | None = None
+        for operator in self._operators:
+            name, _, overload = operator.partition(".")
+            limits = self.of(operator, card) if name == base and "Scalar" not in overload else []
+            if limits:
+                slow = {dtype: limit.function for limit in limits for dtype in limit.slow}
+                found = slow if found is None else {dtype: found[dtype] for dtype in found.keys() & slow.keys()}
+        return found or {}
+
+    def varying_on_any(self, operator: str) -> str:
+        """Return the function behind an operator that varies on some card, as `varying` says; empty for none."""
+        return next((found for card in self._cards if (found := self.varying(operator, card))), "")
+
     def varying(self, operator: str, card: str) -> str:
         """Return the function behind an operator that does not compute the same each time on a card; empty for none."""
         word = self._cards.get(card, "")
