@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 import torchgen
 from aclnn_lists import CARDS, Library, Page, Parameter, limits_of, read_page, slow_dtypes
-from plugin_calls import Handed, Kernels, Ways, all_ways, functions, read_functions, without_comments
+from plugin_calls import Handed, Kernels, Schema, Ways, all_ways, functions, read_functions, without_comments
 from torchgen.gen import parse_native_yaml
 
 from torchferry.backends.datafile import VENDORS
@@ -222,7 +222,7 @@ def rendered(
     known: Mapping[str, Function],
     operators: Mapping[str, Mapping[str, Ways]],
     met: Mapping[str, Met],
-    delegates: Mapping[str, str],
+    delegates: Mapping[str, tuple[str, frozenset[str]]],
     newest: set[str],
 ) -> str:
     """Return the text of the table.
@@ -232,7 +232,7 @@ def rendered(
         known: The functions that were read.
         operators: For each operator, what its arguments are handed to.
         met: For others, or other arguments, what they may come to.
-        delegates: Operators that torch makes of another one on each device, with it.
+        delegates: Operators that torch makes of another one on each device, with it and their own arguments.
         newest: Operators of which nothing is said for the newest card.
     """
     needed: dict[str, set[str]] = {}
@@ -246,10 +246,10 @@ def rendered(
         for argument, places in met.get(operator, {}).items():
             if argument not in texts and (text := _met(places, known, needed)):
                 texts[argument] = f"? {text}"
-    for operator, other in delegates.items():
+    for operator, (other, arguments) in delegates.items():
         if not of_operator.get(operator) and of_operator.get(other):
-            own = {argument: text for argument, text in of_operator[other].items() if argument != "out"}
-            of_operator[operator] = own
+            inherited = of_operator[other].items()
+            of_operator[operator] = {argument: text for argument, text in inherited if argument in arguments}
             newest = newest | {operator} if other in newest else newest
     for operator, texts in sorted(of_operator.items()):
         texts = {argument: text for argument, text in texts.items() if not _MADE_BEFORE.match(f"{operator} {argument}")}
@@ -328,15 +328,35 @@ def _of_torch(table: dict[str, _T]) -> dict[str, _T]:
     return {name: value for name, value in table.items() if not name.startswith(("npu_", "_npu"))}
 
 
-def delegates() -> dict[str, str]:
-    """Return the operators that torch makes of their variant with a result that is given, on each device."""
+def torch_functions() -> list[Any]:
+    """Return the operators of the installed torch, as its generator reads them."""
     folder = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
     parsed: Any = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
+    return list(parsed.native_functions)
+
+
+def delegates(of_torch: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the operators that torch makes of another one on each device, with it and their own arguments."""
     return {
-        str(each.func.name): str(each.structured_delegate)
-        for each in parsed.native_functions
+        str(each.func.name): (str(each.structured_delegate), frozenset(arguments_of(each)))
+        for each in of_torch
         if each.structured_delegate
     }
+
+
+def arguments_of(function: Any) -> list[str]:
+    """Return the names of an operator's arguments."""
+    return [str(argument.name) for argument in function.func.arguments.flat_all]
+
+
+def named_as_in_torch(table: dict[str, dict[str, _T]], of_plugin: Iterable[Schema], of_torch: Iterable[Any]) -> None:
+    """Give arguments that op-plugin's settings name otherwise the names that they have in torch."""
+    wanted = {str(each.func.name): arguments_of(each) for each in of_torch}
+    for schema in of_plugin:
+        own, names = [name for name, _ in schema.arguments], wanted.get(schema.name, [])
+        if schema.name in table and len(own) == len(names):
+            other = dict(zip(own, names, strict=True))
+            table[schema.name] = {other.get(name, name): value for name, value in table[schema.name].items()}
 
 
 _LIBRARIES = {
@@ -365,10 +385,14 @@ def main(arguments: list[str]) -> int:
     kernels = Kernels([each for text in files.values() for each in functions(without_comments(text))])
     sources[_PLUGIN] = f"github.com/Ascend/op-plugin@{plugin.commit[:12]} op_plugin/config, op_plugin/ops/opapi"
     hand, met_by_hand = by_hand(_HAND.read_text(encoding="utf-8"))
-    operators = {**all_ways(declared, kernels), **hand}
-    met = {each.schema.name: kernels.met(each.schema) for each in declared if not each.calls} | met_by_hand
+    of_torch = torch_functions()
+    operators = dict(all_ways(declared, kernels))
+    met: dict[str, Any] = {each.schema.name: kernels.met(each.schema) for each in declared if not each.calls}
+    for table in (operators, met):
+        named_as_in_torch(table, (each.schema for each in declared), of_torch)
+    operators, met = operators | hand, met | met_by_hand
     newest = {each.schema.name for each in declared if kernels.asks_for_newest(each.schema)}
-    text = rendered(sources, known, _of_torch(operators), _of_torch(met), delegates(), newest)
+    text = rendered(sources, known, _of_torch(operators), _of_torch(met), delegates(of_torch), newest)
     path = VENDORS / "npu" / "kernel_limits.toml"
     path.write_text(text, encoding="utf-8")
     print(f"{path}: {len(text)} bytes")

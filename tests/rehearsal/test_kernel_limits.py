@@ -10,7 +10,8 @@ import pytest
 from tests.rehearsal.child import run_snippet
 from tests.rehearsal.limited_programs import BEGINNING, LIMITED, MUSA, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
-from torchferry.backends.kernel_limits import KernelLimit
+from torchferry.backends import registry
+from torchferry.backends.kernel_limits import KernelLimit, kernel_limits
 from torchferry.rehearsal.published_limits import for_device, operators_in, text_of, unknown_among
 
 pytestmark = pytest.mark.rehearsal
@@ -140,6 +141,21 @@ def test_what_is_handed_to_the_device() -> None:
     assert unknown_among(["aten::x.y", "aten::z", "aten::view", "aten::mul.Tensor (sparse)", "npu::f"], text) == [
         "aten::z"
     ]
+
+
+def test_the_table_names_arguments_as_torch_does() -> None:
+    torch = pytest.importorskip("torch")
+    for target in ("npu", "musa"):
+        table = kernel_limits(registry.load(target))
+        assert table is not None
+        for operator in table.operators:
+            name, _, overload = operator.partition(".")
+            try:
+                schema = torch._C._get_schema(f"aten::{name}", overload)
+            except RuntimeError:  # of another torch, or the plugin's own
+                continue
+            arguments = {argument.name for argument in schema.arguments} | {"->"}
+            assert {limit.argument for card in table.cards for limit in table.of(operator, card)} <= arguments, operator
 
 
 def test_the_lines_differ() -> None:

@@ -27,6 +27,7 @@ NATIVE = {
     22: "beyond-limit",
     23: "slow-kernel",
     24: "unlisted-dtype",
+    25: "contradiction",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 

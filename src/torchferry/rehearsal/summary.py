@@ -117,6 +117,7 @@ _COSTS: dict[str, Message] = {
 }
 _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
+    "contradiction": say("what our tables say, and the plugin or torch does otherwise: the table was not followed"),
     "unlisted-dtype": say("dtypes of which the vendor does not say whether the kernel takes them"),
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
@@ -258,6 +259,7 @@ def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
         on_the_cpu[event.subject] += event.times
     ran = [name for name, times in aggregate.operators.items() if on_the_cpu[name] < times]
     unlisted = {event.subject for event in aggregate.of("unlisted-dtype")}
+    unlisted |= {event.subject for event in aggregate.of("contradiction") if event.subject in ran}
     return sorted({*unknown_among(ran, rehearsal.profile.kernel_limits or ""), *unlisted})
 
 

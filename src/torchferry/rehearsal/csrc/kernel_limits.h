@@ -116,13 +116,19 @@ inline void set_kernel_limits(const char* rows, bool refuse) {
       continue;
     }
     const auto& arguments = handle->schema().arguments();
+    bool fits = false;
     for (size_t i = 0; i <= arguments.size(); i++) {
       if (i == arguments.size() ? parts[1] == "->" : arguments[i].name() == parts[1]) {
+        fits = true;
         Operators::instance().limit(parts[0], arguments.size(), i,
                                     {i == arguments.size() ? "result" : parts[1], std::stoull(parts[2]),
                                      std::stoull(parts[3]), std::stoi(parts[4]), std::stoull(parts[5]), parts[6],
                                      parts[7]});
       }
+    }
+    if (!fits) {
+      emit(Event::kContradiction, parts[0],
+           c10::str("the published limits name its argument `", parts[1], "`, and PyTorch's operator has none"));
     }
   }
 }
