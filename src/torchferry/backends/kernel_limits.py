@@ -160,18 +160,19 @@ class KernelLimits:
                 overload for tensors: Python's numbers are made tensors.
             card: The card.
         """
-        found: dict[str, str] | None = None
+        common: dict[str, str] | None = None
         for operator in self._operators:
             name, _, overload = operator.partition(".")
             limits = self.of(operator, card) if name == base and "Scalar" not in overload else []
             if limits:
                 slow = {dtype: limit.function for limit in limits for dtype in limit.slow}
-                found = slow if found is None else {dtype: found[dtype] for dtype in found.keys() & slow.keys()}
-        return found or {}
+                common = slow if common is None else {dtype: common[dtype] for dtype in common.keys() & slow.keys()}
+        return common or {}
 
     def varying_on_any(self, operator: str) -> str:
         """Return the function behind an operator that varies on some card, as `varying` says; empty for none."""
-        return next((found for card in self._cards if (found := self.varying(operator, card))), "")
+        functions = (self.varying(operator, card) for card in self._cards)
+        return next((function for function in functions if function), "")
 
     def varying(self, operator: str, card: str) -> str:
         """Return the function behind an operator that does not compute the same each time on a card; empty for none."""
