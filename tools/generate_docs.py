@@ -40,7 +40,18 @@ from terminal_image import scan_image, words_of  # noqa: E402
 
 from tests.rules.fixture import Case, Output, fixture_of, load  # noqa: E402
 
-TABLES = ("api", "env", "folk_variables", "tools", "packages", "libraries", "frameworks", "images", "versions")
+TABLES = (
+    "api",
+    "env",
+    "folk_variables",
+    "tools",
+    "packages",
+    "libraries",
+    "frameworks",
+    "images",
+    "triton",
+    "versions",
+)
 HEADS = {
     "rules": "Rules",
     "targets": "Targets",

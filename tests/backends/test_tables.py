@@ -23,7 +23,18 @@ from torchferry.core import toml
 from torchferry.core.finding import Effect
 
 TARGETS = [name for name in registry.names() if (VENDORS / name).is_dir()]
-TABLES = ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions", "folk_variables")
+TABLES = (
+    "api",
+    "env",
+    "tools",
+    "packages",
+    "libraries",
+    "frameworks",
+    "images",
+    "triton",
+    "versions",
+    "folk_variables",
+)
 
 
 def expected_names(table: str) -> frozenset[str]:

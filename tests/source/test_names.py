@@ -41,6 +41,10 @@ TABLE = [
     ("import torch\n@torch.cuda.amp.custom_fwd\ndef torch_(): pass", ["torch.cuda.amp.custom_fwd"]),
     ("import torch\nf'{torch.cuda.init()}'", ["torch.cuda.init"]),
     ("try:\n    import torch\nexcept ImportError:\n    torch = None\ntorch.cuda", ["torch.cuda"]),
+    ("import sys\nsys.modules['torch'].cuda.init()", ["torch.cuda.init"]),
+    ("import sys\nt = sys.modules.get('torch')\nt.cuda.init()", ["torch", "torch.cuda.init"]),
+    ("from sys import modules as m\nt = m['torch']\nt.cuda.init()", ["torch", "torch.cuda.init"]),
+    ("import sys\nsys.modules['numpy'].cuda, sys.path['torch'].cuda, {'torch': 1}.get('torch').cuda", []),
     ("import mylib\nmylib.torch.cuda", []),
     ("from mylib import torch\ntorch.cuda", []),
 ]

@@ -40,6 +40,10 @@ TOX = "[tox]\nenvlist = a\ncommands = python no.py\n[testenv:a]\ndescription = p
          ["a b"]),
         ("noxfile.py", "s.run(\n    'a',\n    '-m',\n    f'{x}',\n    'b c',\n)\ns.install('d')\n", ["a -m 'b c'"]),
         ("noxfile.py", "def (", []),
+        ("package.json", '{"name": "a b", "scripts": {"x": "python t.py --x", "y": "A=1 b \\"c d\\" && e"}}\n',
+         ["python t.py --x", 'b "c d"', "e"]),
+        ("web/package.json", '{"scripts": ["a", {"b": "c", "d": 1}], "dependencies": {"e": "f"}}\n', ["a", "c"]),
+        ("package.json", '{"scripts": {"x": "a",\n  "y": "b"\n', ["a", "b"]),
     ],
 )  # fmt: skip
 def test_commands_that_tasks_run(path: str, text: str, expected: list[str]) -> None:
@@ -51,13 +55,15 @@ def test_commands_that_tasks_run(path: str, text: str, expected: list[str]) -> N
     assert [len(line) for line in view.split("\n")] == [len(line) for line in text.split("\n")]
 
 
-@pytest.mark.parametrize("path", ["train.py", "config.toml", "setup.py", "a.ini", "Makefile", "justfile.md"])
+@pytest.mark.parametrize(
+    "path", ["train.py", "config.toml", "setup.py", "a.ini", "packages.json", "Makefile", "justfile.md"]
+)
 def test_other_files_have_no_tasks(path: str) -> None:
     assert not has_tasks(path)
 
 
 @given(
-    st.sampled_from(["tox.ini", "pyproject.toml", "tox.toml", "justfile", "noxfile.py"]),
+    st.sampled_from(["tox.ini", "pyproject.toml", "tox.toml", "justfile", "noxfile.py", "package.json"]),
     st.text(alphabet="[]testnvcomads=:{}/\"'\\\n\r ,.#-()run é"),
 )
 def test_any_text_keeps_its_lines(path: str, text: str) -> None:

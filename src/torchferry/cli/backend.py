@@ -62,7 +62,7 @@ def show(name: str, lang: str | None) -> None:
         source = backend.source_of(attribute)
         if source:
             print_text(f"    source: {source}")
-    for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "versions"):
+    for table in ("api", "env", "tools", "packages", "libraries", "frameworks", "images", "triton", "versions"):
         rows = list(backend.table(table))
         print_text("", f"{table}.toml: {len(rows)} rows, {sum(row.status == 'unknown' for row in rows)} UNKNOWN")
 

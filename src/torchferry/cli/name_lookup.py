@@ -12,7 +12,7 @@ from torchferry.core.messages import say
 from torchferry.rules.dependencies.cuda_requirement import LIBRARY_WHEEL, known_package
 from torchferry.source.kinds import Kind
 
-_TABLES = ("env", "tools", "packages", "frameworks", "images", "folk_variables")
+_TABLES = ("env", "tools", "packages", "frameworks", "images", "triton", "folk_variables")
 """The tables beside that of torch's names."""
 
 _LIKENESS = 0.75

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import posixpath
 from collections.abc import Iterator
 
@@ -10,16 +11,20 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.per_file import once_per_file
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
-from torchferry.source.python import PythonFile
+from torchferry.source.python import PythonFile, UnparsableError, parse
 
 WORDS = frozenset({
     "Fire", "__dict__", "__getattribute__", "__main__", "attrgetter", "eval", "exec", "getattr", "getmembers",
-    "globals", "hub", "itemgetter", "locals", "methodcaller", "modules", "vars",
+    "globals", "hub", "itemgetter", "locals", "methodcaller", "modules", "timeit", "vars",
 })  # fmt: skip
 """What a file says that looks something up so."""
 
 _OWN = ("globals", "locals", "vars")
 _EVALUATES = ("eval", "exec")
+_TIMES = ("timeit", "repeat", "Timer")
+RUN_TEXTS = (*_EVALUATES, *_TIMES)
+"""Functions that run a text as code."""
+
 _KEEPS = (
     ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Return, ast.keyword, ast.IfExp, ast.List, ast.Tuple, ast.Set,
     ast.Dict, ast.Lambda, ast.Yield, ast.BoolOp, ast.Starred, ast.FunctionDef, ast.ClassDef, ast.withitem,
@@ -43,6 +48,18 @@ class NamespaceLookup(NamedTuple):
     node: ast.expr
     asked: ast.expr | None
     module: str
+
+
+class CodeInText(NamedTuple):
+    """Code that is given as a text.
+
+    Attributes:
+        call: What runs it.
+        nodes: The names and attributes that it reads; they stand in no file.
+    """
+
+    call: ast.Call
+    nodes: tuple[ast.Name | ast.Attribute, ...]
 
 
 @once_per_file
@@ -105,11 +122,46 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
         asked = call.args[1] if len(call.args) > 1 else None
         for module in hub_modules(file, call):
             yield NamespaceLookup(call, asked, module)
-    for name in _EVALUATES:
+    for code in codes_in_texts(file, names):
+        for node in code.nodes:
+            module = names.qualified(node.value) if isinstance(node, ast.Attribute) else ""
+            if module is not None:
+                name = node.attr if isinstance(node, ast.Attribute) else node.id
+                written = ast.copy_location(ast.Constant(name), code.call)
+                yield NamespaceLookup(code.call, written, module)
+    for call in _calls_of_builtins(file, _EVALUATES):
+        if call.args and _written(file, names, _code_of(call)) is None:
+            yield from _evaluated(file, names, call)
+
+
+def codes_in_texts(file: PythonFile, names: Names) -> Iterator[CodeInText]:
+    """Yield the code that `eval`, `exec` and `timeit` are given as texts which are written down."""
+    texts = [(call, _code_of(call)) for call in _calls_of_builtins(file, _EVALUATES) if call.args]
+    for name in _TIMES:
+        for call in file.calls_by_name(name):
+            named = [each.value for each in call.keywords if each.arg in ("stmt", "setup")]
+            texts += [(call, text) for text in (*call.args[:2], *named)]
+    for call, text in texts:
+        try:
+            tree = parse(inspect.cleandoc(_written(file, names, text) or ""))
+        except UnparsableError:
+            continue  # it raises
+        nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute)))
+        yield CodeInText(call, tuple(node for node in nodes if isinstance(node.ctx, ast.Load)))
+
+
+def _calls_of_builtins(file: PythonFile, builtins: tuple[str, ...]) -> Iterator[ast.Call]:
+    for name in builtins:
         for use in file.names.get(name, ()):
             call = file.parents.get(use)
-            if isinstance(call, ast.Call) and call.func is use and call.args:
-                yield from _evaluated(file, names, call)
+            if isinstance(call, ast.Call) and call.func is use:
+                yield call
+
+
+def _code_of(call: ast.Call) -> ast.expr:
+    """Return the text that `eval` or `exec` is given: `exec(compile(text, "name", "exec"))`."""
+    text = call.args[0]
+    return text.args[0] if isinstance(text, ast.Call) and last_name(text.func) == "compile" and text.args else text
 
 
 def local_hub_calls(file: PythonFile, names: Names) -> Iterator[ast.Call]:
@@ -299,15 +351,24 @@ def _named(expression: ast.expr) -> str | None:
 
 def _evaluated(file: PythonFile, names: Names, call: ast.Call) -> Iterator[NamespaceLookup]:
     """Yield what a text that is evaluated may name: all of it where it is a name, parts of it where it is more."""
-    text = call.args[0]
-    if isinstance(text, ast.Constant):
-        return  # what is written down is read as code
+    text = _code_of(call)
     begin, is_more = _begin(text)
     module, dot, _ = begin.rpartition(".")
     if dot and module.replace(".", "").isidentifier():
         yield NamespaceLookup(call, None, names.qualified(ast.parse(module, mode="eval").body) or module)
     elif is_more or (last_name(call.func) == "eval" and _is_called(file, call)):
         yield NamespaceLookup(call, None if is_more else text, "")
+
+
+def _written(file: PythonFile, names: Names, text: ast.expr) -> str | None:
+    """Return a text that is written down, there or where its variable gets its one value; None for any other."""
+    if isinstance(text, ast.Call) and last_name(text.func) in ("dedent", "cleandoc", "strip"):
+        inner = text.args[0] if text.args else text.func.value if isinstance(text.func, ast.Attribute) else None
+        return _written(file, names, inner) if inner is not None else None
+    if isinstance(text, ast.Name):
+        values = [assigned_value(file, each) for each in names.reaching_bindings(text)]
+        return string_value(values[0]) if len(values) == 1 and values[0] is not None else None
+    return string_value(text)
 
 
 def _begin(text: ast.expr) -> tuple[str, bool]:
@@ -326,13 +387,13 @@ def _begin(text: ast.expr) -> tuple[str, bool]:
 def _is_used(file: PythonFile, node: ast.expr) -> bool:
     """Whether what is found is called, kept, returned or handed on, and not only read."""
     parent = file.parents.get(node)
+    if isinstance(node, ast.Call) and last_name(node.func) in (*RUN_TEXTS, "Fire"):
+        return True
     if isinstance(parent, ast.Call):
         return last_name(parent.func) not in _ONLY_READ
     if isinstance(parent, ast.Attribute):
         return not parent.attr.startswith("__")
     if isinstance(node, _COLLECTS) or isinstance(parent, (ast.For, ast.comprehension)):
-        return True
-    if isinstance(node, ast.Call) and last_name(node.func) in (*_EVALUATES, "Fire"):
         return True
     called = node.func.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else None
     return isinstance(parent, _KEEPS) or (called is not None and last_name(called) == "methodcaller")

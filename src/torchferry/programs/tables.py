@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.method_names import MethodName
+from torchferry.programs.namespaces import RUN_TEXTS, codes_in_texts
 from torchferry.programs.written_ends import WrittenEnds, written_ends
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
@@ -187,7 +188,7 @@ _ACCESS: dict[str, type[ast.expr_context]] = {"getattr": ast.Load, "setattr": as
 _OF_ANY = ("methodcaller", "attrgetter")
 """Functions of `operator` that make one which asks any object for what has a name."""
 
-ASKING = frozenset({*_ACCESS, *_OF_ANY})
+ASKING = frozenset({*_ACCESS, *_OF_ANY, *RUN_TEXTS})
 """Functions that ask an object for something by a name."""
 
 
@@ -207,6 +208,10 @@ def _requests(file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, Method
             text = string_value(call.args[0]) if call.args else None
             if text is not None and (names.qualified(call.func) or "").startswith("operator."):
                 yield call, MethodRequest(text.rpartition(".")[2], WrittenEnds(), True, frozenset(), False)
+    for code in codes_in_texts(file, names):
+        for node in code.nodes:
+            if isinstance(node, ast.Attribute):
+                yield code.call, MethodRequest(node.attr, WrittenEnds(), True, frozenset(), False)
 
 
 def is_equal(asked: ast.expr, text: str) -> ast.Compare:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Protocol
 
@@ -26,6 +26,18 @@ class MeaningOfNames(Protocol):
 
     def bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the nodes that bind a variable."""
+
+
+class NameReference(Protocol):
+    """A use of a name of a module."""
+
+    @property
+    def name(self) -> str:
+        """The canonical name."""
+
+    @property
+    def node(self) -> ast.AST:
+        """Where it is used."""
 
 
 class ImportTime(Enum):
@@ -153,8 +165,10 @@ def all_import_calls(names: MeaningOfNames) -> Iterator[ImportCall]:
 def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:
     """Return the module that an expression is by a name which is written down; empty for a relative one and for none.
 
-    `import_module("nets")`, `sys.modules["nets"]`, `optional_import("nets")[0]`.
+    `import_module("nets")`, `sys.modules["nets"]`, `sys.modules.get("nets")`, `optional_import("nets")[0]`.
     """
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        return _loaded(names, node.func.value, node.args[0])
     if isinstance(node, ast.Call):
         imported = import_of(names, node)
         return imported.module if imported is not None and imported.how is not ImportTime.AS_PAIR else ""
@@ -162,8 +176,34 @@ def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:
         return ""
     if node.slice.value == 0:
         return _first_of_pair(names, node.value)
-    key = node.slice.value if names.qualified(node.value) == "sys.modules" else None
-    return key if isinstance(key, str) and not key.startswith(".") else ""
+    return _loaded(names, node.value, node.slice)
+
+
+def may_take_from_loaded(file: PythonFile) -> bool:
+    """Whether a file speaks of `sys.modules`, under whatever name."""
+    aliases = (alias for statement in file.imports for alias in statement.names)
+    return "modules" in file.attributes or any(alias.name == "modules" for alias in aliases)
+
+
+def taken_from_loaded(names: MeaningOfNames, references: Iterable[NameReference]) -> Iterator[ast.expr]:
+    """Yield where a module may be taken out of `sys.modules`, the table of those that are loaded.
+
+    Args:
+        names: What names mean in the file.
+        references: The uses of the module `sys`.
+    """
+    for reference in references:
+        parent = names.file.parents.get(reference.node)
+        if isinstance(parent, ast.Subscript) and reference.name == "sys.modules":
+            yield from (parent,) if parent.value is reference.node else ()
+        elif isinstance(parent, ast.Call) and reference.name == "sys.modules.get":
+            yield from (parent,) if parent.func is reference.node else ()
+
+
+def _loaded(names: MeaningOfNames, table: ast.expr, key: ast.expr) -> str:
+    """Return the module that is taken out of a table by a name that is written down; empty of any other table."""
+    name = key.value if isinstance(key, ast.Constant) and names.qualified(table) == "sys.modules" else None
+    return name if isinstance(name, str) and not name.startswith(".") else ""
 
 
 def module_in_pair(names: MeaningOfNames, binding: ast.AST) -> str:

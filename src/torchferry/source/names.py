@@ -17,8 +17,9 @@ from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
 from torchferry.core.record import NamedTuple
+from torchferry.source import import_calls
 from torchferry.source.exports import absolute_module
-from torchferry.source.import_calls import ImportCall, all_import_calls, module_in_pair, module_named_by
+from torchferry.source.import_calls import ImportCall
 from torchferry.source.python import PythonFile
 
 
@@ -372,18 +373,17 @@ class Names:
             return self._import_origin(binding)
         value = assigned_value(self.file, binding)
         if value is None:
-            return self._canonical(name) if (name := module_in_pair(self, binding)) else None
+            return self._canonical(name) if (name := import_calls.module_in_pair(self, binding)) else None
         return self.qualified(value) if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else None
 
     def named_module(self, node: ast.AST) -> str | None:
         """Return the module that is asked for by a name which is written down: `import_module("nets")`."""
-        name = module_named_by(self, node)
-        return self._canonical(name) if name else None
+        return self._canonical(name) if (name := import_calls.module_named_by(self, node)) else None
 
     def import_calls(self) -> list[ImportCall]:
         """Return the calls of the file that import what a text names."""
         if self._import_calls is None:
-            self._import_calls = [*all_import_calls(self)]
+            self._import_calls = [*import_calls.all_import_calls(self)]
         return self._import_calls
 
     def _import_origin(self, alias: ast.alias) -> str | None:
@@ -451,11 +451,14 @@ class Names:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
                 references.append(reference)
                 bound += self._aliases_of(reference.node)
-        for call in (each.call for each in self.import_calls() if each.module == package):
-            if self.named_module(call) == package:  # what is below it is named by the text of the call alone
-                chain = self._dotted(call)
+        named: list[ast.expr] = [each.call for each in self.import_calls() if each.module == package]
+        if package != "sys" and import_calls.may_take_from_loaded(self.file):
+            named += import_calls.taken_from_loaded(self, self._find_references("sys", work))
+        for node in named:
+            if self.named_module(node) == package:  # what is below it is named by the text of the call alone
+                chain = self._dotted(node)
                 name = ".".join((package, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
-                references.append(Reference(name, chain[-1], call, package))
+                references.append(Reference(name, chain[-1], node, package))
                 bound += self._aliases_of(chain[-1])
         scopes_of: dict[str, dict[ast.AST, ast.AST]] = {}  # for each identifier, which scope has which binding
         seen: set[ast.AST] = set()
@@ -469,17 +472,15 @@ class Names:
                 scopes_of[identifier] = {
                     binder: scope for scope, binders in self._scopes(identifier).items() for binder in binders
                 }
-            scope = scopes_of[identifier][binding]
             stands_for = self.binding_origin(binding)
             assert stands_for is not None
-            uses = self.uses(identifier, scope)
+            uses = self.uses(identifier, scopes_of[identifier][binding])
             work.spend(len(uses))
             for use in uses:
                 chain = self._dotted(use)
-                top = chain[-1]
                 name = ".".join((stands_for, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
-                references.append(Reference(name, top, use, stands_for))
-                bound += self._aliases_of(top)
+                references.append(Reference(name, chain[-1], use, stands_for))
+                bound += self._aliases_of(chain[-1])
         unique = {reference.node: reference for reference in references}
         return sorted(unique.values(), key=_position)
 

@@ -1,4 +1,4 @@
-"""The commands in the files of task runners: tox, nox, just, and the tasks in `pyproject.toml`.
+"""The commands in the files of task runners: tox, nox, just, npm, and the tasks in `pyproject.toml`.
 
 A view shows them at the places where they stand in the file, as lines of a shell, with everything else blank.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.source.jsontext import NotJsonError, values
 from torchferry.source.setting import Setting
 from torchferry.source.tomltext import toml_settings
 
@@ -44,7 +45,7 @@ _SESSION_RUNS = frozenset({"run", "run_always", "run_install"})
 _PLAIN = lazy_regex(r"(?P<quote>[\"'])(?P<text>[^\"'\\\n]*)(?P=quote)\Z")
 
 JUSTFILE = lazy_regex(r"(?:.*/)?(?:\.?[Jj]ustfile|[^/]+\.just)\Z")
-_NAMED = lazy_regex(r"(?:.*/)?(?:tox\.ini|setup\.cfg|tox\.toml|pyproject\.toml|noxfile\.py)\Z")
+_NAMED = lazy_regex(r"(?:.*/)?(?:tox\.ini|setup\.cfg|tox\.toml|pyproject\.toml|noxfile\.py|package\.json)\Z")
 
 
 def has_tasks(path: str) -> bool:
@@ -59,6 +60,8 @@ def task_view(path: str, text: str) -> str:
         _show_just(view)
     elif path.endswith(".py"):
         _show_nox(view)
+    elif path.endswith(".json"):
+        _show_npm(view)
     elif path.endswith(".toml"):
         _show_toml(view, path.rpartition("/")[2] == "tox.toml")
     else:
@@ -200,6 +203,19 @@ def _show_just(view: _View) -> None:
         view.put(start, view.source[start:end])
         for match in _JUST_VARIABLE.finditer(view.source, start, end):
             view.put(match.start(), f"$({match['name']})".ljust(match.end() - match.start()))
+
+
+# --- npm ---
+
+
+def _show_npm(view: _View) -> None:
+    """Show the scripts of a `package.json`; where one holds escapes, what they stand for, which is shorter."""
+    try:
+        for value in values(view.source, lambda keys: keys[:1] in ([], ["scripts"])):
+            if value.is_string and value.path[:1] == ("scripts",) and "\n" not in value.value:
+                view.put(value.start, f"{value.value};")
+    except NotJsonError:
+        return
 
 
 # --- nox ---

@@ -1,7 +1,8 @@
 """A kernel written in Triton.
 
 Triton compiles for NVIDIA and AMD cards. Some vendors publish a Triton for their cards, which compiles the same source
-with some limits. Without one, the kernels must be ported or replaced with torch operators.
+with some limits; TRI101, TRI102 and TRI103 say what they mean for the kernels of the project. Without one, the kernels
+must be ported or replaced with torch operators.
 
 Why: A kernel that cannot be compiled stops the program. Without a Triton for the card, no setting helps.
 
@@ -20,14 +21,10 @@ from torchferry.core.messages import say
 from torchferry.rules.base import OncePerBlock, PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import MISSING, Guard, guard_of, without
-from torchferry.source.flow.syntax import callee
-
-_KERNELS = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
-"""What makes a kernel of a function."""
 
 
-class TritonKernel(Rule):
-    """Finds imports of Triton; a file with kernels of its own asks for a decision, as not every one compiles."""
+class TritonImport(Rule):
+    """Finds imports of Triton; what is known of the kernels of a file is told by rules of their own."""
 
     CODE = "CMP102"
     EFFECT = Effect.RAISES
@@ -38,8 +35,6 @@ class TritonKernel(Rule):
         once = OncePerBlock(context.file)
         triton = context.target.backend.TRITON
         note = context.target.row("packages", "triton").remark
-        decorators = (each for function in context.file.functions for each in function.decorator_list)
-        has_kernels = any(context.names.qualified(callee(each)) in _KERNELS for each in decorators)
         for reference in context.names.references("triton"):
             if not isinstance(reference.node, ast.alias):
                 continue
@@ -54,10 +49,7 @@ class TritonKernel(Rule):
                     package=triton,
                     note=note or say("check each kernel"),
                 )
-                # each kernel decides, and none was read
-                is_needed = has_kernels and guard_of(context.file, statement, MISSING) is Guard.NONE
-                grade = Grade.MANUAL if is_needed else Grade.NOTE
-                reported = self.finding(context, span, message, grade, effect=Effect.UNKNOWN)
+                reported = self.finding(context, span, message, Grade.NOTE, effect=Effect.UNKNOWN)
             elif triton is UNKNOWN:
                 message = say("whether Triton supports {target} is UNKNOWN", target=context.target.title)
                 reported = self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)

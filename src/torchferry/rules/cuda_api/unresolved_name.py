@@ -172,8 +172,7 @@ class UnresolvedName(Rule):
         if unread:
             return self._of_star(text, unread[0], name)
         if not context.names.bindings(root) and not hasattr(builtins, root.id):
-            is_meant = says_torch or (before is None and is_call)
-            return self._unbound(root.id, text, name) if is_meant else None
+            return self._unbound(root.id, text, name) if says_torch or is_call else None
         origin = context.names.qualified(root if before is None else before)
         is_unread = origin is None or origin.endswith(f".{_TORCH}") or (is_call and _is_unread(context, origin))
         return self._unresolved(text, name) if is_unread and (says_torch or is_call) else None

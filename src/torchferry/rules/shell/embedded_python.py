@@ -53,7 +53,10 @@ CUDA_IN_PYTHON = lazy_regex(
 )
 """What names CUDA in the text of a program; what a text prints, and the version that torch was built for, do not."""
 
-_IMPORTS = lazy_regex(r"\b(?:import|from)[ \t]+(?P<modules>[A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)")
+_IMPORTS = lazy_regex(
+    r"\b(?:(?:import|from)[ \t]+|(?:__import__|import_module)\([ \t]*['\"])"
+    r"(?P<modules>[A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)"
+)
 _MODULES = lazy_regex(r"[A-Za-z_][\w.]*")
 
 _COMMAND_LINE = lazy_regex(r"\bpython[\d.]{0,8}(?:[ \t]{1,8}-\w{1,20}){0,6}[ \t]{1,8}-\w{0,8}c[ \t]")

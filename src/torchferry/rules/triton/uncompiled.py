@@ -1,0 +1,89 @@
+"""A Triton kernel of which nobody knows yet whether it compiles for the target.
+
+What the text of a kernel says is compared with what the target's compiler is known to take. What is left shows when the
+kernel is compiled: whether its tiles fit into the memory of a core, which depends on the sizes that it is launched
+with, and parts that no table speaks of. A kernel with a part that is refused has a finding of its own at that part.
+
+Why: A kernel that does not compile ends the program when it is launched first.
+
+References:
+- table triton
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.messages import Message, say
+from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.exemptions import exemption_reason
+from torchferry.rules.triton.kernels import TABLE, TritonKernel, effect_of, holds, kernels_of, row_of
+
+_MOST = 3
+"""So many unknown parts are named."""
+
+
+class UncompiledKernel(Rule):
+    """Finds kernels that nothing is known against."""
+
+    CODE = "TRI102"
+    EFFECT = Effect.UNKNOWN
+    MODULES = ("triton",)
+
+    def check_python(self, context: PythonContext) -> Iterable[Finding]:
+        """Yield a finding for each kernel that is launched; those that another one calls are compiled with it."""
+        triton = context.target.backend.TRITON
+        if not isinstance(triton, str):
+            return
+        for kernel in kernels_of(context):
+            if kernel.is_called or exemption_reason(context, kernel.function) is not None:
+                continue
+            reason = _reason(context, kernel, triton)
+            if reason is not None:
+                start = context.file.span(kernel.function)[0]
+                line_end = context.text.find("\n", start)
+                yield self.finding(
+                    context, (start, line_end if line_end >= 0 else len(context.text)), reason, Grade.MANUAL
+                )
+
+
+def _reason(context: PythonContext, kernel: TritonKernel, triton: str) -> Message | None:
+    """Return what is not known of a kernel; None where it is known to be refused."""
+    name = kernel.function.name
+    if kernel.is_of_unknown_language:
+        return say(
+            "the kernel `{kernel}` is written in a language that {package} may not have", kernel=name, package=triton
+        )
+    unknown = list(kernel.unread)
+    for construct in kernel.constructs:
+        row = row_of(context, construct)
+        is_argument = construct.name.endswith(")")
+        if row.status == "missing" and holds(row, construct) and effect_of(row) is Effect.RAISES:
+            return None
+        if row.status == "unknown" and not (is_argument and not row.source):
+            unknown.append(construct.name.replace("triton.language.", "tl."))
+    if not _is_described(context):
+        return say(
+            "the kernel `{kernel}` must be compiled with {package}: nobody has verified what it takes",
+            kernel=name,
+            package=triton,
+        )
+    if unknown:
+        return say(
+            "the kernel `{kernel}` has parts of which nobody has verified whether {package} takes them: {lines}",
+            kernel=name,
+            package=triton,
+            lines=", ".join(dict.fromkeys(unknown[:_MOST])) + (", ..." if len(unknown) > _MOST else ""),
+        )
+    return say(
+        "the kernel `{kernel}` must be compiled with {package} for the sizes that it is launched with: nothing in it "
+        "is known to be refused, and whether its tiles fit on the chip shows only then",
+        kernel=name,
+        package=triton,
+    )
+
+
+def _is_described(context: PythonContext) -> bool:
+    """Whether the table says which functions of the language the target has."""
+    return context.target.row(TABLE, "triton.language.load").status != "unknown"
