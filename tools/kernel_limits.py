@@ -324,7 +324,7 @@ _CARDS = {
 """Products, as the pages' marks call them, and the cards of `cards.toml`."""
 
 
-def _of_torch(table: dict[str, _T]) -> dict[str, _T]:
+def _of_torch(table: Mapping[str, _T]) -> dict[str, _T]:
     return {name: value for name, value in table.items() if not name.startswith(("npu_", "_npu"))}
 
 
@@ -387,10 +387,12 @@ def main(arguments: list[str]) -> int:
     hand, met_by_hand = by_hand(_HAND.read_text(encoding="utf-8"))
     of_torch = torch_functions()
     operators = dict(all_ways(declared, kernels))
-    met: dict[str, Any] = {each.schema.name: kernels.met(each.schema) for each in declared if not each.calls}
-    for table in (operators, met):
-        named_as_in_torch(table, (each.schema for each in declared), of_torch)
-    operators, met = operators | hand, met | met_by_hand
+    met = {each.schema.name: kernels.met(each.schema) for each in declared if not each.calls}
+    schemas = [each.schema for each in declared]
+    named_as_in_torch(operators, schemas, of_torch)
+    named_as_in_torch(met, schemas, of_torch)
+    operators |= hand
+    met |= {name: {key: dict(functions) for key, functions in each.items()} for name, each in met_by_hand.items()}
     newest = {each.schema.name for each in declared if kernels.asks_for_newest(each.schema)}
     text = rendered(sources, known, _of_torch(operators), _of_torch(met), delegates(of_torch), newest)
     path = VENDORS / "npu" / "kernel_limits.toml"

@@ -30,9 +30,9 @@ What is not in the table is not known, and never taken to pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from torchferry.backends.base import Backend
@@ -135,6 +135,14 @@ class KernelLimits:
         """The operators that the table has, for one card or another."""
         return list(self._operators)
 
+    @cached_property
+    def bases(self) -> Mapping[str, list[str]]:
+        """The operators that the table has, by their names without overload."""
+        forms: dict[str, list[str]] = {}
+        for operator in self._operators:
+            forms.setdefault(operator.partition(".")[0], []).append(operator)
+        return forms
+
     def knows(self, card: str) -> bool:
         """Whether the table speaks of a card."""
         return card in self._cards
@@ -161,13 +169,25 @@ class KernelLimits:
             card: The card.
         """
         common: dict[str, str] | None = None
-        for operator in self._operators:
-            name, _, overload = operator.partition(".")
-            limits = self.of(operator, card) if name == base and "Scalar" not in overload else []
+        for operator in self.bases.get(base, ()):
+            limits = self.of(operator, card) if "Scalar" not in operator.partition(".")[2] else []
             if limits:
                 slow = {dtype: limit.function for limit in limits for dtype in limit.slow}
                 common = slow if common is None else {dtype: common[dtype] for dtype in common.keys() & slow.keys()}
         return common or {}
+
+    def refusing(self, base: str, dtype: str, card: str) -> KernelLimit | None:
+        """Return a limit by which each form of an operator refuses a dtype in its first argument; None for none.
+
+        Args:
+            base: Name of the operator without its overload.
+            dtype: The dtype.
+            card: The card.
+        """
+        limits = [limit for operator in self.bases.get(base, ()) for limit in self.of(operator, card)]
+        first = [limit for limit in limits if limit.argument in ("self", "input")]
+        refused = [limit for limit in first if limit.dtypes is not None and dtype not in limit.dtypes]
+        return refused[0] if refused and len(refused) == len(first) else None
 
     def varying_on_any(self, operator: str) -> str:
         """Return the function behind an operator that varies on some card, as `varying` says; empty for none."""

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
-from torchferry.backends.base import Backend
 from torchferry.backends.cards import default_card
-from torchferry.backends.kernel_limits import CODES, KernelLimit, kernel_limits
+from torchferry.backends.kernel_limits import CODES, kernel_limits
 from torchferry.backends.operators import load_operators
 from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade
@@ -51,9 +49,9 @@ class KernelDtype(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each operator and dtype, at the first use."""
         seen: set[tuple[str, str]] = set()
-        backend = context.target.backend
+        limits, card = kernel_limits(context.target.backend), default_card(context.target.backend).name
         for node, name, operator, dtype in _uses(context):
-            limit = _refusing(backend, operator, dtype)
+            limit = None if limits is None else limits.refusing(operator, dtype, card)
             if limit is None or (operator, dtype) in seen or is_guarded(context, node):
                 continue
             if exemption_reason(context, node) is not None:
@@ -64,7 +62,7 @@ class KernelDtype(Rule):
                 "convert it first, or compute this on the CPU",
                 name=name,
                 dtype=dtype,
-                card=default_card(backend).name,
+                card=card,
                 function=limit.function,
             )
             yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
@@ -78,7 +76,9 @@ def _uses(context: PythonContext) -> Iterator[tuple[ast.AST, str, str, str]]:
             yield from _on_card(context, call, function, _DRAWN[name], call)
         elif call.args:
             yield from _on_card(context, call, function, name, call.args[0])
-    for method in sorted(context.file.attributes.keys() & {*_forms(context.target.backend), *_CASTS}):
+    limits = kernel_limits(context.target.backend)
+    methods = _CASTS if limits is None else _CASTS | limits.bases.keys()
+    for method in sorted(context.file.attributes.keys() & methods):
         for call in calls_of(context, method):
             of_torch = (context.names.qualified(call.func) or "").startswith("torch.")
             if of_torch or not isinstance(call.func, ast.Attribute):
@@ -97,7 +97,8 @@ def _uses(context: PythonContext) -> Iterator[tuple[ast.AST, str, str, str]]:
 def _on_card(
     context: PythonContext, node: ast.AST, name: str, operator: str, tensor: ast.expr
 ) -> Iterator[tuple[ast.AST, str, str, str]]:
-    if operator not in _forms(context.target.backend):
+    limits = kernel_limits(context.target.backend)
+    if limits is None or operator not in limits.bases:
         return
     dtype = dtype_of(context, tensor)
     if dtype and place_of(context, tensor) == CARD and not _becomes_single(context, tensor, dtype):
@@ -114,26 +115,3 @@ def _becomes_single(context: PythonContext, tensor: ast.expr, dtype: str) -> boo
         if moved is None or place_of(context, moved) != HOST or dtype_of(context, moved) != dtype:
             return True
     return False
-
-
-@lru_cache(maxsize=4)
-def _forms(backend: type[Backend]) -> dict[str, list[str]]:
-    """Return the operators of which something is published, by their names without overload."""
-    table = kernel_limits(backend)
-    forms: dict[str, list[str]] = {}
-    for operator in [] if table is None else table.operators:
-        forms.setdefault(operator.partition(".")[0], []).append(operator)
-    return forms
-
-
-@lru_cache(maxsize=256)
-def _refusing(backend: type[Backend], operator: str, dtype: str) -> KernelLimit | None:
-    """Return the first limit of an operator on the usual card if every form of it refuses a dtype; None otherwise."""
-    table = kernel_limits(backend)
-    if table is None:
-        return None
-    card = default_card(backend).name
-    limits = [limit for form in _forms(backend)[operator] for limit in table.of(form, card)]
-    first = [limit for limit in limits if limit.argument in ("self", "input")]
-    refused = [limit for limit in first if limit.dtypes is not None and dtype not in limit.dtypes]
-    return refused[0] if refused and len(refused) == len(first) else None
