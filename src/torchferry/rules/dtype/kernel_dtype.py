@@ -40,7 +40,7 @@ class KernelDtype(Rule):
 
     CODE = "DTY104"
     EFFECT = Effect.RAISES
-    WORDS = (*CODES, "double", "long", "short", "half", "cfloat", "cdouble")
+    WORDS = (*(name for name in CODES if name != "bool"), "double", "cfloat", "cdouble")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """Nothing on a target of whose kernels nothing is published."""
