@@ -56,6 +56,7 @@ class Planted(NamedTuple):
         ranks: How many processes run it.
         card: What its card is said to lack, for one that runs alone.
         races: Whether it is rehearsed with `--races`.
+        needs: A package that the environment of the tests does not have.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Planted(NamedTuple):
     ranks: int = 1
     card: str = PROFILE
     races: bool = False
+    needs: str = ""
 
     def said_by(self, judge: str) -> str:
         """Return the kind that a judge reports."""

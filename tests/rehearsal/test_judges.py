@@ -15,6 +15,7 @@ from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.planted_programs import FILE, Planted, composed, programs
 from tests.rehearsal.test_refusals import JUDGES
 from tests.rehearsal.test_shipped_plugin import wheel
+from tests.rehearsal.triton_wheel import with_triton
 from torchferry.core import toml
 from torchferry.rehearsal.event_kinds import KINDS
 
@@ -38,6 +39,7 @@ def seen(judge: str, planted: list[Planted], folder: Path) -> list[dict[str, Any
     first = planted[0]
     (folder / "program.py").write_text(text, encoding="utf-8")
     (folder / "card.toml").write_text(f'extends = "910B"\n{first.card}', encoding="utf-8")
+    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
     ranks = ["-m", "torch.distributed.run", "--nproc_per_node", str(first.ranks)] if first.ranks > 1 else []
     subprocess.run(
         [
@@ -50,7 +52,7 @@ def seen(judge: str, planted: list[Planted], folder: Path) -> list[dict[str, Any
         capture_output=True,
         timeout=HANGS,
         cwd=folder,
-        env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+        env=with_triton(environment) if first.needs else environment,
         check=False,
     )
     events: list[dict[str, Any]] = json.loads((folder / "summary.json").read_text())["events"]

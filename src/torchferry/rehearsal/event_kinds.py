@@ -66,6 +66,8 @@ KINDS = (
     "race",
     "unwatched-read",
     "device-address",
+    "interpreted-kernel",
+    "out-of-bounds",
 )
 """All kinds."""
 
@@ -88,6 +90,7 @@ FAILS_ON_CARD = frozenset(
         "backend",
         "race",
         "device-address",
+        "out-of-bounds",
     }
 )
 """What makes a run on the card fail or go wrong; `--strict` looks for these."""

@@ -33,6 +33,7 @@ from torchferry.rehearsal import (
     plugin_namespace,
     sharing,
     torch_versions,
+    triton_kernels,
 )
 from torchferry.rehearsal.config import Rehearsal, read, session_folder
 from torchferry.rehearsal.driver.description import load_driver
@@ -91,6 +92,7 @@ def observe() -> Rehearsal:
     events.recorder.write_into(folder)
     cuda_leftovers.watch(rehearsal.resolved(), folder)
     compilers.watch(rehearsal.resolved(), is_simulated=rehearsal.shipped is None)
+    triton_kernels.watch(rehearsal.resolved())
     return rehearsal
 
 

@@ -84,6 +84,10 @@ _FAILURES: dict[str, tuple[Message, Message]] = {
         say("the host uses device memory by its address"),
         say("copy it to the host first, with `.cpu()`"),
     ),
+    "out-of-bounds": (
+        say("Triton kernels that read or write outside of their tensors"),
+        say("mask the load or store: what lies there is another tensor's, or nobody's"),
+    ),
     "sharing": (
         say("tensors sent between processes that the card does not have, or no longer has"),
         say("keep the sending process alive until the receivers are done, or send copies on the CPU"),
@@ -119,6 +123,9 @@ _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
     "contradiction": say("what our tables say, and the plugin or torch does otherwise: the table was not followed"),
     "unlisted-dtype": say("dtypes of which the vendor does not say whether the kernel takes them"),
+    "interpreted-kernel": say(
+        "Triton kernels, which Triton's interpreter ran here: the card's compiler may refuse them"
+    ),
     "not-rehearsed": say("names that exist on the card but are not rehearsed"),
     "unverified-api": say("names that the plugin may or may not have"),
     "unwatched-read": say("arrays of NumPy on memory that a copy was still filling: when they were read is not seen"),
@@ -348,7 +355,7 @@ def outcome(aggregate: Aggregate, code: int, found_by: tuple[str, ...] = ()) -> 
     return RehearsalOutcome.NOT_REHEARSED if aggregate.of(*_NOT_REHEARSED) else RehearsalOutcome.NOTHING_SEEN
 
 
-_NOT_REHEARSED = ("not-rehearsed", "not-compiled")
+_NOT_REHEARSED = ("not-rehearsed", "not-compiled", "interpreted-kernel")
 """Kinds of what is there on the card and was not rehearsed: of that a rehearsal has seen nothing."""
 
 
@@ -408,7 +415,7 @@ def verdict(rehearsal: Rehearsal, aggregate: Aggregate, code: int, found_by: tup
             what=functools.reduce(_and, _not_rehearsed(aggregate)),
         )
     if result is RehearsalOutcome.FAILED_ITSELF:
-        return _failed_itself(aggregate, code)
+        return _failed_itself(rehearsal.resolved(), aggregate, code)
     if result is RehearsalOutcome.GOES_ON:
         names = list(dict.fromkeys(event.subject for event in aggregate.caught))
         return say(
@@ -434,18 +441,31 @@ def _not_rehearsed(aggregate: Aggregate) -> Iterator[Message | str]:
         graphs[event.subject] += event.times
     for name, count in graphs.items():
         yield say_plural("{name} ({count} graph)", "{name} ({count} graphs)", name=name, count=count)
+    kernels = {event.subject for event in aggregate.of("interpreted-kernel")}
+    if kernels:
+        yield say_plural(
+            "the card's compiler for Triton ({count} kernel)",
+            "the card's compiler for Triton ({count} kernels)",
+            count=len(kernels),
+        )
     names = list(dict.fromkeys(event.subject for event in aggregate.of("not-rehearsed")))
     yield from (cut(name, _LONGEST_NAME) for name in names[:_MOST_NAMES])
     if len(names) > _MOST_NAMES:
         yield "..."
 
 
-def _failed_itself(aggregate: Aggregate, code: int) -> Message:
+def _failed_itself(target: Target, aggregate: Aggregate, code: int) -> Message:
     """Return that a command failed for a reason that has nothing to do with the card, and for which."""
     error = next(iter(aggregate.errors), None)
     if error is None:
         return say("THE COMMAND FAILED with exit code {code}; see its own error above", code=code)
     place = f"{_short(error.file)}:{error.line}" if error.file else ""
+    if error.module == "triton" and isinstance(target.backend.TRITON, str):
+        return say(
+            "THE COMMAND FAILED with exit code {code}: no module named {module} ({place}); on {target} it is "
+            "`{package}`",
+            code=code, module=error.module, place=place or "?", target=target.title, package=target.backend.TRITON,
+        )  # fmt: skip
     if error.module:
         return say(
             "THE COMMAND FAILED with exit code {code}: no module named {module} ({place})",

@@ -51,9 +51,9 @@ class KernelLaunch(Rule):
             if programs is None or programs <= most or exemption_reason(context, launch.grid) is not None:
                 continue
             message = say(
-                "`{kernel}` is launched with {programs} programs: {note}",
+                "`{kernel}` is launched with a grid of {size}: {note}",
                 kernel=launch.kernel,
-                programs=f"{programs:,}",
+                size=f"{programs:,}",
                 note=row.remark or "",
             )
             yield self.finding(context, context.file.span(launch.grid), message, Grade.MANUAL, effect=effect_of(row))
