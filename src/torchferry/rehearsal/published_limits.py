@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from torchferry.backends.kernel_limits import CODES, KernelLimit
+from torchferry.rehearsal.aggregate import Aggregate
 
 MODES = ("refuse", "report", "ignore")
 """What happens with a dtype or a rank that no published list has: it raises, it is only noted, or nobody looks."""
@@ -102,6 +104,21 @@ def unknown_among(used: Iterable[str], text: str) -> list[str]:
         and name not in known
         and name.removeprefix("aten::").partition(".")[0] not in _WITHOUT_KERNEL
     )
+
+
+def unknown_in(aggregate: Aggregate, text: str) -> list[str]:
+    """Return the operators of a rehearsal of whose limits nothing is known, by a text of `text_of`.
+
+    What ran on the CPU each time has no kernel there. What had a dtype of which the vendor does not say whether the
+    kernel takes it is among them.
+    """
+    on_the_cpu: Counter[str] = Counter()
+    for event in aggregate.of("fallback"):
+        on_the_cpu[event.subject] += event.times
+    ran = [name for name, times in aggregate.operators.items() if on_the_cpu[name] < times]
+    unlisted = {event.subject for event in aggregate.of("unlisted-dtype")}
+    unlisted |= {event.subject for event in aggregate.of("contradiction") if event.subject in ran}
+    return sorted({*unknown_among(ran, text), *unlisted})
 
 
 _NAMES = """

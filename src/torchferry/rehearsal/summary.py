@@ -20,7 +20,7 @@ from torchferry.rehearsal.aggregate import Aggregate, EventSum, RehearsalOutcome
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.faults import Fault
-from torchferry.rehearsal.published_limits import unknown_among
+from torchferry.rehearsal.published_limits import unknown_in
 
 SCHEMA = 1
 """Version of the JSON summary."""
@@ -256,18 +256,8 @@ def lines(
 
 
 def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
-    """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table.
-
-    What ran on the CPU each time has no kernel there. What had a dtype of which the vendor does not say whether the
-    kernel takes it is among them.
-    """
-    on_the_cpu: Counter[str] = Counter()
-    for event in aggregate.of("fallback"):
-        on_the_cpu[event.subject] += event.times
-    ran = [name for name, times in aggregate.operators.items() if on_the_cpu[name] < times]
-    unlisted = {event.subject for event in aggregate.of("unlisted-dtype")}
-    unlisted |= {event.subject for event in aggregate.of("contradiction") if event.subject in ran}
-    return sorted({*unknown_among(ran, rehearsal.profile.kernel_limits or ""), *unlisted})
+    """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table."""
+    return unknown_in(aggregate, rehearsal.profile.kernel_limits or "")
 
 
 def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:
