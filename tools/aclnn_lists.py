@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from plugin_calls import Function, closing, functions, split_arguments, without_comments
 
@@ -68,12 +68,15 @@ class Parameter:
         rank: The highest number of dimensions; 0 where nothing general is said.
         excluded: Dtypes that the page names as such that the card does not take.
         is_for_card: Whether the C++ has a list of its own for the card.
+        named: Those that are certainly taken: the page, or a check of the parameter in the C++, names them; None where
+            neither names any.
     """
 
     dtypes: frozenset[str] | None = None
     rank: int = 0
     excluded: frozenset[str] = frozenset()
     is_for_card: bool = False
+    named: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,14 @@ class Page:
 
     Attributes:
         names: The parameters in the order of C++.
+        tensors: Those of them that are tensors, or lists of tensors.
         parameters: What is said of them.
         deterministic: Whether it computes the same each time by default; None where it is not said.
         is_there: Whether the card has it.
     """
 
     names: tuple[str, ...]
+    tensors: frozenset[str]
     parameters: Mapping[str, Parameter]
     deterministic: bool | None = None
     is_there: bool | None = None
@@ -117,19 +122,25 @@ def read_page(text: str, card: str) -> dict[str, Page]:
     """Return the functions on a page, as it stands for a card."""
     plain, _ = for_card(text, card)
     names = {}
+    tensors = {}
     for found in _PROTOTYPE.finditer(plain):
         closed = closing(plain, found.end() - 1)
         if closed > 0:
             given = split_arguments(plain[found.end() : closed])
-            names[found["name"]] = tuple(re.split(r"[\s*&]+", each.strip())[-1] for each in given)
+            names[found["name"]] = tuple(map(_last_word, given))
+            tensors[found["name"]] = frozenset(_last_word(each) for each in given if "aclTensor" in each)
     is_there = _is_there(text, card)
     deterministic = _is_deterministic(plain)
     pages = {}
     for function, section in _sections(plain):
         if function in names:
             parameters = dict(_parameters(section, names[function]))
-            pages[function] = Page(names[function], parameters, deterministic, is_there)
+            pages[function] = Page(names[function], tensors[function], parameters, deterministic, is_there)
     return pages
+
+
+def _last_word(declared: str) -> str:
+    return re.split(r"[\s*&]+", declared.strip())[-1]
 
 
 def _is_there(text: str, card: str) -> bool | None:
@@ -157,7 +168,8 @@ def _sections(plain: str) -> Iterator[tuple[str, str]]:
 
 def _parameters(section: str, names: tuple[str, ...]) -> Iterator[tuple[str, Parameter]]:
     table = re.search(r"<table.*?</table>", section, re.DOTALL)
-    if table is None:
+    if table is None or "数据类型" not in table[0].partition("</tr>")[0]:
+        yield from _listed(section, names)
         return
     rows = re.findall(r"<tr>(.*?)(?=<tr>|</tr>|</table>)", table[0], re.DOTALL)
     head = [_plain(cell) for cell in re.findall(r"<th[^>]*>(.*?)</th>", rows[0], re.DOTALL)] if rows else []
@@ -167,10 +179,7 @@ def _parameters(section: str, names: tuple[str, ...]) -> Iterator[tuple[str, Par
         return
     returned = section.find("返回值", table.end())
     beside = section[table.end() : returned if returned > 0 else None]
-    for row in rows[1:]:
-        cells = [_plain(cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)]
-        if len(cells) != len(head) or "rowspan" in row:
-            continue
+    for cells in _cells(rows[1:], len(head)):
         name = re.match(r"\w+", cells[0])
         if name is None or name[0] not in names:
             continue
@@ -181,13 +190,52 @@ def _parameters(section: str, names: tuple[str, ...]) -> Iterator[tuple[str, Par
         yield name[0], Parameter(dtypes, _rank(cells[at_rank]) if at_rank >= 0 else 0, excluded)
 
 
+def _cells(rows: Iterable[str], width: int) -> Iterator[list[str]]:
+    """Yield the cells of each row of this width; one that spans several rows is a cell of each."""
+    lasting: dict[int, tuple[int, str]] = {}
+    for row in rows:
+        given = iter(re.findall(r"<td(?P<how>[^>]*)>(?P<text>.*?)</td>", row, re.DOTALL))
+        cells = []
+        for at in range(width):
+            left, text = lasting.pop(at, (0, ""))
+            if not left:
+                how, inner = next(given, ("", None))
+                if inner is None:
+                    break
+                text = _plain(inner)
+                spans = re.search(r"rowspan=\"?(\d+)", how)
+                left = int(spans[1]) if spans else 1
+            if left > 1:
+                lasting[at] = (left - 1, text)
+            cells.append(text)
+        if len(cells) == width and next(given, None) is None:
+            yield cells
+
+
+_ITEM = re.compile(r"^ *- *`?(?P<name>\w+)`?\s*[（(](?:const\s*)?aclTensor", re.MULTILINE)
+_NAMED = re.compile(r"数据类型(?:必须)?(?:支持|为)\s*(?P<dtypes>[A-Z][A-Z0-9_\\、，, ]+)")
+
+
+def _listed(section: str, names: tuple[str, ...]) -> Iterator[tuple[str, Parameter]]:
+    """Yield what a section without a table names for its parameters, which nothing is refused for."""
+    items = [*_ITEM.finditer(section)]
+    for at, item in enumerate(items):
+        end = items[at + 1].start() if at + 1 < len(items) else len(section)
+        lists = [
+            _dtypes(found["dtypes"]) for found in _NAMED.finditer(section[item.end() : end].partition("返回值")[0])
+        ]
+        if item["name"] in names and lists and all(each is not None for each in lists):
+            named = frozenset[str]().union(*(each for each in lists if each is not None))
+            yield item["name"], Parameter(named=named)
+
+
 def _plain(cell: str) -> str:
     return re.sub(r"\s+", "", _TAG.sub("", cell))
 
 
 def _dtypes(cell: str) -> frozenset[str] | None:
     """Return the dtypes that a cell lists; None for what is no list of dtypes alone."""
-    words = [word for word in re.split(r"[、，,/\s（）()]+", cell.replace("\\_", "_")) if word]
+    words = [word for word in re.split(r"[、，,/\s（）()]+", cell.rstrip("。").replace("\\_", "_")) if word]
     if not words or any(word not in DTYPES for word in words):
         return None
     return frozenset(DTYPES[word] for word in words) - {""}
@@ -484,10 +532,15 @@ def limits_of(page: Page, source: Source | None, function: str, card: str) -> di
     limits = {}
     for name in page.names:
         said, checked = page.parameters.get(name, Parameter()), of_source.get(name)
-        if name not in page.parameters and checked is not None and (checked.dtypes is not None or checked.rank):
-            limits[name] = checked  # the page has no table: the C++ alone says it
+        has_row = name in page.parameters and said.named is None
+        if not has_row and checked is not None and (checked.dtypes is not None or checked.rank):
+            # the page has no table: the C++ alone says what is refused
+            named = None if checked.dtypes is None else checked.dtypes | (said.named or frozenset())
+            limits[name] = replace(checked, dtypes=named, named=named if named is not None else said.named)
             continue
         dtypes = said.dtypes
+        of_code = checked.dtypes if checked is not None else None
+        sure = [each for each in (said.dtypes, said.named, of_code) if each is not None]
         if dtypes is not None:
             if source is None:
                 dtypes = None
@@ -500,6 +553,8 @@ def limits_of(page: Page, source: Source | None, function: str, card: str) -> di
         if dtypes is not None and not (checked is not None and checked.is_for_card):
             dtypes -= said.excluded
         rank = checked.rank if checked is not None and checked.rank else said.rank
-        if dtypes is not None or rank:
-            limits[name] = Parameter(dtypes, rank)
+        if dtypes is not None or rank or sure:
+            certain = frozenset[str]().union(*sure)
+            certain = certain if dtypes is None else certain & dtypes
+            limits[name] = Parameter(dtypes, rank, named=certain if sure else None)
     return limits

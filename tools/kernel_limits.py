@@ -15,12 +15,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
+import torchgen
 from aclnn_lists import CARDS, Library, Page, Parameter, limits_of, read_page, slow_dtypes
-from plugin_calls import Handed, Kernels, Ways, all_ways, functions, read_functions, without_comments
+from plugin_calls import Handed, Kernels, Schema, Ways, all_ways, functions, read_functions, without_comments
+from torchgen.gen import parse_native_yaml
 
 from torchferry.backends.datafile import VENDORS
 from torchferry.backends.kernel_limits import CODES
@@ -29,7 +32,7 @@ from torchferry.core import toml
 _HAND = Path(__file__).with_name("kernel_limits.toml")
 """Operators whose C++ is not plain, as somebody read it, each with its place."""
 
-_WIDTH = 120
+_T = TypeVar("_T")
 _HEAD = """\
 # What the operator library of CANN takes, as tools/kernel_limits.py read it from the public sources below; `make`
 # nothing of it by hand. The letters of dtypes are those of NumPy where it has one; see backends/kernel_limits.py.
@@ -100,6 +103,7 @@ class Function:
         name: Such as `aclnnIndex`.
         page: Key of the source, and the path of the page.
         order: Its parameters.
+        tensors: Those of them that are tensors.
         takes: By card, what its parameters take.
         varies: The cards on which it does not compute the same each time, by default.
         slow: By card, the dtypes that it computes on its host processor.
@@ -108,6 +112,7 @@ class Function:
     name: str
     page: str
     order: tuple[str, ...]
+    tensors: frozenset[str]
     takes: Mapping[str, Mapping[str, Parameter]]
     varies: tuple[str, ...]
     slow: Mapping[str, frozenset[str]]
@@ -137,7 +142,8 @@ def read_library(lib: Library, key: str, others: Iterable[Library] = ()) -> dict
                     for card, parameters in takes.items()
                     if source is not None
                 }
-                found[name] = Function(name, f"{key} {path}", orders.pop(), takes, varies, slow)
+                tensors = frozenset().union(*(page.tensors for page in of_card.values()))
+                found[name] = Function(name, f"{key} {path}", orders.pop(), tensors, takes, varies, slow)
     return found
 
 
@@ -148,10 +154,14 @@ def _first(parameters: Mapping[str, Parameter], orders: set[tuple[str, ...]]) ->
 
 
 def codes(parameter: Parameter) -> str:
-    """Return a parameter as the table has it: the letters of its dtypes, and the highest rank."""
-    letters = "" if parameter.dtypes is None else "".join(sorted(CODES[name] for name in parameter.dtypes))
+    """Return a parameter as the table has it: letters of what is named, of what may pass beside it, and the rank."""
+    named = "".join(sorted(CODES[name] for name in parameter.named or ()))
+    more = "*"
+    if parameter.dtypes is not None:
+        more = "".join(sorted(CODES[name] for name in parameter.dtypes - (parameter.named or frozenset())))
     rank = f"/{parameter.rank}" if parameter.rank else ""
-    return f"{'*' if parameter.dtypes is None else letters}{rank}"
+    plus = "+" if more and (named or more != "*") else ""
+    return f"{named}{plus}{more}{rank}"
 
 
 def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
@@ -180,29 +190,39 @@ def rendered_function(function: Function, needed: Iterable[str]) -> list[str]:
     return [f"[functions.{function.name}]", f'page = "{function.page}"', *varies, *lines, ""]
 
 
-def by_hand(text: str) -> dict[str, dict[str, Ways]]:
-    """Return the operators of the file that was written by hand, as `all_ways` has them."""
+Met = Mapping[str, Mapping[str, tuple[int, ...]]]
+"""For each argument of an operator, the functions that it may come to in some form, with its places among theirs."""
+
+
+def by_hand(text: str) -> tuple[dict[str, dict[str, Ways]], dict[str, Met]]:
+    """Return the operators of the file that was written by hand: as `all_ways` has them, and as `Kernels.met` does."""
     document = toml.loads(text)
     found: dict[str, dict[str, Ways]] = {}
+    met: dict[str, Met] = {}
     for row in document["operator"]:
         for name in row["names"]:
             found[name] = {
-                argument: frozenset(
-                    frozenset(
-                        Handed(function, int(position))
-                        for function, _, position in (part.partition(" ") for part in way.split(" & "))
-                    )
-                    for way in ways
-                )
-                for argument, ways in row["takes"].items()
+                argument: frozenset(frozenset(_handed(part) for part in way.split(" & ")) for way in ways)
+                for argument, ways in row.get("takes", {}).items()
             }
-    return found
+            met[name] = {
+                argument: {each.function: (each.position,) for each in map(_handed, functions)}
+                for argument, functions in row.get("comes_to", {}).items()
+            }
+    return {name: ways for name, ways in found.items() if ways}, {name: each for name, each in met.items() if each}
+
+
+def _handed(text: str) -> Handed:
+    function, _, position = text.partition(" ")
+    return Handed(function, int(position))
 
 
 def rendered(
     sources: Mapping[str, str],
     known: Mapping[str, Function],
     operators: Mapping[str, Mapping[str, Ways]],
+    met: Mapping[str, Met],
+    delegates: Mapping[str, tuple[str, frozenset[str]]],
     newest: set[str],
 ) -> str:
     """Return the text of the table.
@@ -211,19 +231,31 @@ def rendered(
         sources: Its sources, by key.
         known: The functions that were read.
         operators: For each operator, what its arguments are handed to.
+        met: For others, or other arguments, what they may come to.
+        delegates: Operators that torch makes of another one on each device, with it and their own arguments.
         newest: Operators of which nothing is said for the newest card.
     """
     needed: dict[str, set[str]] = {}
     rows: list[str] = []
-    for operator, arguments in sorted(operators.items()):
-        texts = {}
-        for argument, ways in sorted(arguments.items()):
-            text = _ways(ways, known, needed)
-            if text:
+    of_operator: dict[str, dict[str, str]] = {}
+    for operator in sorted({*operators, *met}):
+        texts = of_operator[operator] = {}
+        for argument, ways in operators.get(operator, {}).items():
+            if text := _ways(ways, known, needed):
                 texts[argument] = text
+        for argument, places in met.get(operator, {}).items():
+            if argument not in texts and (text := _met(places, known, needed)):
+                texts[argument] = f"? {text}"
+    for operator, (other, arguments) in delegates.items():
+        if not of_operator.get(operator) and of_operator.get(other):
+            inherited = of_operator[other].items()
+            of_operator[operator] = {argument: text for argument, text in inherited if argument in arguments}
+            newest = newest | {operator} if other in newest else newest
+    for operator, texts in sorted(of_operator.items()):
+        texts = {argument: text for argument, text in texts.items() if not _MADE_BEFORE.match(f"{operator} {argument}")}
         if texts:
             not_on = " - 950" if operator in newest else ""
-            inner = ", ".join(f'"{argument} {text}{not_on}"' for argument, text in texts.items())
+            inner = ", ".join(f'"{argument} {text}{not_on}"' for argument, text in sorted(texts.items()))
             rows.append(f'"{operator}" = [{inner}]')
     cards = [f"{word} = [{', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]" for word, names in _CARDS.items()]
     lines = [_HEAD, 'library = "CANN"', "", "[sources]", *(f'{key} = "{text}"' for key, text in sources.items()), ""]
@@ -231,6 +263,10 @@ def rendered(
     for name in sorted(needed):
         lines += rendered_function(known[name], sorted(needed[name]))
     return "\n".join([*lines, "[operators]", *rows, ""])
+
+
+_MADE_BEFORE = re.compile(r"(?:native_dropout_backward|\w*max_pool\d?d?\w*_backward)(?:\.\w+)? (?:mask|indices)$")
+"""Arguments that the plugin's own forward made, in a dtype of its own choice."""
 
 
 def _ways(ways: Ways, known: Mapping[str, Function], needed: dict[str, set[str]]) -> str:
@@ -255,6 +291,28 @@ def _ways(ways: Ways, known: Mapping[str, Function], needed: dict[str, set[str]]
     return " | ".join(sorted({" & ".join(f"{name}.{parameter}" for name, parameter in parts) for parts in texts}))
 
 
+def _met(functions: Mapping[str, tuple[int, ...]], known: Mapping[str, Function], needed: dict[str, set[str]]) -> str:
+    """Return what an argument may come to as text; empty where one of the functions is not known."""
+    texts = []
+    usual = [name for name in functions if not name.lower().endswith("weightnz")]
+    for name in sorted(usual or functions):
+        function = known.get(name)
+        if function is None:
+            return ""
+        names = [function.order[place] for place in functions[name] if place < len(function.order)]
+        named = [each for each in names if each in function.tensors and _is_named(function, each)]
+        if not named:
+            return ""
+        texts.append((name, named[0]))
+    for name, parameter in texts:
+        needed.setdefault(name, set()).add(parameter)
+    return " | ".join(f"{name}.{parameter}" for name, parameter in texts)
+
+
+def _is_named(function: Function, parameter: str) -> bool:
+    return any(parameters[parameter].named for parameters in function.takes.values() if parameter in parameters)
+
+
 _CARDS = {
     "910": ["Ascend 910A"],
     "910b": ["Ascend 910B", "Ascend 910B2", "Ascend 910B3", "Ascend 910B4"],
@@ -264,6 +322,42 @@ _CARDS = {
     "950": ["Ascend 950"],
 }
 """Products, as the pages' marks call them, and the cards of `cards.toml`."""
+
+
+def _of_torch(table: Mapping[str, _T]) -> dict[str, _T]:
+    return {name: value for name, value in table.items() if not name.startswith(("npu_", "_npu"))}
+
+
+def torch_functions() -> list[Any]:
+    """Return the operators of the installed torch, as its generator reads them."""
+    folder = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
+    parsed: Any = parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
+    return list(parsed.native_functions)
+
+
+def delegates(of_torch: Iterable[Any]) -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the operators that torch makes of another one on each device, with it and their own arguments."""
+    return {
+        str(each.func.name): (str(each.structured_delegate), frozenset(arguments_of(each)))
+        for each in of_torch
+        if each.structured_delegate
+    }
+
+
+def arguments_of(function: Any) -> list[str]:
+    """Return the names of an operator's arguments."""
+    return [str(argument.name) for argument in function.func.arguments.flat_all]
+
+
+def named_as_in_torch(table: dict[str, dict[str, _T]], of_plugin: Iterable[Schema], of_torch: Iterable[Any]) -> None:
+    """Give arguments that op-plugin's settings name otherwise the names that they have in torch."""
+    wanted = {str(each.func.name): arguments_of(each) for each in of_torch}
+    for schema in of_plugin:
+        own, names = [name for name, _ in schema.arguments], wanted.get(schema.name, [])
+        if schema.name in table and len(own) == len(names):
+            other = dict(zip(own, names, strict=True))
+            table[schema.name] = {other.get(name, name): value for name, value in table[schema.name].items()}
+
 
 _LIBRARIES = {
     "MATH": "hicann/ops-math",
@@ -287,13 +381,20 @@ def main(arguments: list[str]) -> int:
         sources[key] = f"github.com/{lib.name}@{lib.commit[:12]}"
         known = {**read_library(lib, key, read), **known}
     declared = read_functions("\n".join(plugin.texts(r"^op_plugin/config/op_plugin_functions\.yaml$").values()))
-    files = plugin.texts(r"^op_plugin/ops/opapi/[^/]*\.cpp$")
+    files = plugin.texts(r"^op_plugin/(?:ops|utils/custom_functions)/opapi/[^/]*\.cpp$")
     kernels = Kernels([each for text in files.values() for each in functions(without_comments(text))])
     sources[_PLUGIN] = f"github.com/Ascend/op-plugin@{plugin.commit[:12]} op_plugin/config, op_plugin/ops/opapi"
-    operators = {**all_ways(declared, kernels), **by_hand(_HAND.read_text(encoding="utf-8"))}
-    own = {name: ways for name, ways in operators.items() if not name.startswith(("npu_", "_npu"))}
+    hand, met_by_hand = by_hand(_HAND.read_text(encoding="utf-8"))
+    of_torch = torch_functions()
+    operators = dict(all_ways(declared, kernels))
+    met = {each.schema.name: kernels.met(each.schema) for each in declared if not each.calls}
+    schemas = [each.schema for each in declared]
+    named_as_in_torch(operators, schemas, of_torch)
+    named_as_in_torch(met, schemas, of_torch)
+    operators |= hand
+    met |= {name: {key: dict(functions) for key, functions in each.items()} for name, each in met_by_hand.items()}
     newest = {each.schema.name for each in declared if kernels.asks_for_newest(each.schema)}
-    text = rendered(sources, known, own, newest)
+    text = rendered(sources, known, _of_torch(operators), _of_torch(met), delegates(of_torch), newest)
     path = VENDORS / "npu" / "kernel_limits.toml"
     path.write_text(text, encoding="utf-8")
     print(f"{path}: {len(text)} bytes")

@@ -66,7 +66,8 @@ def _kind_of_schema(kind: str) -> str:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split at the commas that stand in no bracket."""
+    """Split at the commas that stand in no bracket, and in no list of types such as `SmallVector<int64_t, 8>`."""
+    text = re.sub(r"(?<=\w)<[\w:,\s]*>", lambda found: found[0].replace(",", " "), text)
     parts, depth, begin = [], 0, 0
     for at, letter in enumerate(text):
         if letter in "([{":
@@ -203,7 +204,7 @@ def _parameter(text: str) -> tuple[str, str]:
     kind = "other"
     if re.search(r"\bTensor\b|\bTensorList\b|ITensorListRef", declared):
         kind = "tensor"
-    elif re.search(r"\bScalar\b", declared) and "Type" not in declared:
+    elif re.search(r"\bScalar\b", declared) and "Type" not in declared and "ArrayRef" not in declared:
         kind = "scalar"
     elif "Dimname" in declared:
         kind = "dimname"
@@ -354,6 +355,45 @@ class Kernels:
             )
         return result or {}
 
+    def met(self, schema: Schema) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Return the functions of CANN that a kernel may come to with something that is made of a tensor of its own.
+
+        The kernel may convert the tensor first, or go another way: what such a function does not take may pass, and
+        what it takes does. With each function are the places among its arguments, in order.
+        """
+        found: dict[str, dict[str, tuple[int, ...]]] = {}
+        names = [name for name, _ in schema.arguments]
+        for function in self.of(schema):
+            for name, (parameter, kind) in zip(names, function.parameters, strict=True):
+                if kind == "tensor":
+                    of_name = found.setdefault(name, {})
+                    for aclnn, place in self._met(function, parameter, set()):
+                        of_name[aclnn] = tuple(sorted({*of_name.get(aclnn, ()), place}))
+        return found
+
+    def _met(self, function: Function, parameter: str, seen: set[tuple[int, str]]) -> set[Handed]:
+        if (id(function), parameter) in seen:
+            return set()
+        seen.add((id(function), parameter))
+        made = _made_of(function.body, parameter)
+        met: set[Handed] = set()
+        for found in re.finditer(r"\b(?P<name>\w+)\s*\(", function.body):
+            macro = _EXEC_CALL.match(function.body, found.start())
+            callees = self._by_name.get(found["name"], ())
+            before = function.body[: found.start()].rstrip()
+            if macro is None and (not callees or before.endswith(_NOT_OURS)):
+                continue
+            closed = closing(function.body, found.end() - 1)
+            given = split_arguments(function.body[found.end() : closed]) if closed > 0 else []
+            if macro is not None and given:
+                met |= {Handed(given[0], at) for at, value in enumerate(given[1:]) if _words(value) & made}
+                continue
+            for callee in callees:
+                if len(callee.parameters) == len(given):
+                    for (name, _), value in zip(callee.parameters, given, strict=True):
+                        met |= self._met(callee, name, seen) if _words(value) & made else set()
+        return met
+
     def asks_for_newest(self, schema: Schema) -> bool:
         """Return whether the kernel of an operator does something else on the newest cards, as far as it is plain."""
         return any(re.search(r"is_ascend950_path|IsAclnnOnly", each.body) for each in self.of(schema))
@@ -455,7 +495,7 @@ class Kernels:
             if macro is None and name not in self._by_name:
                 continue
             before = text[: found.start()].rstrip()
-            if macro is None and before.endswith((".", "at::", "acl_op::", "at::native::")):
+            if macro is None and before.endswith(_NOT_OURS):
                 continue
             closed = closing(text, found.end() - 1)
             if closed < 0:
@@ -465,6 +505,29 @@ class Kernels:
                 yield _Call(given[0], tuple(given[1:]))
             else:
                 yield _Call(name, tuple(given))
+
+
+_NOT_OURS = (".", "at::", "acl_op::", "at::native::")
+"""What stands before a name that is no kernel of op-plugin's."""
+
+_ADDED = re.compile(r"\b(?P<name>\w+)\.(?:push_back|emplace_back|append)\((?P<value>[^;]*)\);")
+_EACH = re.compile(r"\bfor\s*\([^;()]*?(?P<name>\w+)\s*:(?!:)(?P<value>[^;{]*)\)")
+_MADE = re.compile(r"\b(?P<name>\w+)\((?P<value>[^;{}]*)\);")
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def _made_of(body: str, parameter: str) -> set[str]:
+    """Return the names in a function that are given something in which a parameter stands, itself among them."""
+    given = [(found["name"], _words(found["value"])) for form in (_ASSIGNED, _ADDED, _EACH, _MADE)
+             for found in form.finditer(body)]  # fmt: skip
+    made, before = {parameter}, 0
+    while len(made) != before:
+        before = len(made)
+        made |= {name for name, words in given if words & made}
+    return made
 
 
 _ASSIGNED = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_]\w*)\s*=(?!=)\s*(?P<value>[^;]*);")

@@ -63,6 +63,11 @@ SEEN: dict[str, tuple[list[Any], str, float | None, str]] = {
         "cpu-fallback", 0.4, "aten::mode ran on the CPU; calls a step: 1",
     ),
     "slow operator": (launched("aten::silu", 1, 10, 80, 1), "slow-operator", 0.8, "aten::silu take"),
+    "host processor": (
+        [*launched("aten::mul", 1, 3, 60, 1, **linear(dtype="c10::complex<double>")),
+         *launched("aten::mul", 64, 67, 32, 2, **linear(dtype="c10::complex<float>"))],
+        "host-processor", 0.6, "aten::mul of complex128; calls a step: 1",
+    ),
     "communication": (
         [*launched("aten::addmm", 1, 10, 40, 1), work("kernel", "ncclDevKernel_AllReduce", 55, 40, 2)],
         "bucket-size", 0.4, "collectives during which nothing is computed",

@@ -13,6 +13,8 @@ from torchferry.backends import registry
 from torchferry.backends.cards import cards
 from torchferry.backends.datafile import VENDORS, DataFile
 from torchferry.backends.kernel_limits import CODES, KernelLimits, kernel_limits
+from torchferry.backends.operators import load_operators
+from torchferry.backends.unknown import Unknown
 
 ROOT = Path(__file__).parent.parent.parent
 HAVING = ("npu", "musa")
@@ -47,6 +49,17 @@ def test_a_table_is_small() -> None:
     assert sum((VENDORS / target / "kernel_limits.toml").stat().st_size for target in HAVING) < 250_000
 
 
+def test_nearly_every_operator_of_the_plugin_has_limits() -> None:
+    backend = registry.load("npu")
+    table = kernel_limits(backend)
+    assert table is not None
+    known = {name for name, limits in table.on("Ascend 910B").items() if any(each.named for each in limits)}
+    listed = load_operators(backend, "2.13.0").registered
+    assert not isinstance(listed, Unknown)
+    of_torch = {name for name in listed if not name.startswith(("npu_", "_npu"))}
+    assert len(of_torch - known) < 140 < 1000 < len(of_torch)  # most of these only look at a tensor, or make one
+
+
 def test_a_target_without_a_table() -> None:
     assert kernel_limits(registry.load("sdaa")) is None
 
@@ -65,9 +78,18 @@ self = ["x: fh/8", "y: *"]
 slow = ["x: h"]
 [functions.g]
 page = "S g.md"
+more = ["x: */4"]
 other = ["x: fd/4"]
 self = ["x: hd"]
+[functions.h]
+page = "S h.md"
+self = ["x: fh+d", "y: f+*/8"]
 [operators]
+"sure" = ["self h.self"]
+"less sure" = ["self f.self | h.self"]
+"converted" = ["self ? h.self"]
+"not named" = ["self ? g.more"]
+"made" = ["-> ? h.self"]
 "one" = ["self f.self"]
 "either" = ["a f.self | g.other"]
 "both" = ["a f.self & g.other"]
@@ -86,6 +108,7 @@ def test_what_ways_come_to(tmp_path: Path) -> None:
     on_x = {
         name: (limit.argument, set(limit.dtypes or ()), limit.rank, set(limit.slow))
         for name, (limit,) in table.on("X").items()
+        if name in ("one", "either", "both", "not.y")
     }
     assert on_x == {
         "one": ("self", {"float32", "float16"}, 8, {"float16"}),
@@ -93,14 +116,40 @@ def test_what_ways_come_to(tmp_path: Path) -> None:
         "both": ("a", {"float32"}, 4, {"float16"}),
         "not.y": ("a", {"float32", "float16"}, 8, {"float16"}),
     }
-    assert {name: limit.dtypes for name, (limit,) in table.on("Y2").items()} == {"one": None, "both": None}
+    on_y = {name: limit.dtypes for name, (limit,) in table.on("Y2").items()}
+    assert on_y == dict.fromkeys(("one", "both", "sure", "less sure", "converted", "made"))
     assert table.on("Z") == {}
     assert (table.varying("one", "Y1"), table.varying("one", "X"), table.varying("none", "Y1")) == ("f", "", "")
+
+
+def test_what_is_named_and_what_may_pass_beside_it(tmp_path: Path) -> None:
+    table = written(tmp_path, TABLE)
+    on_x, on_y = table.on("X"), table.on("Y1")
+    single = frozenset({"float32"})
+    floats = single | {"float16"}
+    assert [(limit.named, limit.dtypes) for limit in (*on_x["sure"], *on_x["less sure"])] == [
+        (floats, floats | {"float64"}),
+        (floats, floats | {"float64"}),
+    ]
+    assert [(limit.named, limit.dtypes, limit.rank) for limit in (*on_y["sure"], *on_y["less sure"])] == [
+        (single, None, 8),
+        (None, None, 0),  # of one of the two ways nothing is named
+    ]
+    assert [
+        (limit.argument, limit.named, limit.dtypes, limit.rank) for limit in (*on_y["converted"], *on_y["made"])
+    ] == [
+        ("self", single, None, 0),
+        ("->", single, None, 0),
+    ]
+    assert "not named" not in on_x
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("fh+d", "fh+"),
+        ("fh+d", "*+d"),
+        ("fh+d", "fh+d+f"),
         ("fh/8", "fw/8"),
         ("fh/8", "fh/many"),
         ('"x: fh/8"', '"fh/8"'),
@@ -188,7 +237,9 @@ def test_what_the_code_takes_is_taken_though_the_page_lacks_it(tool: ModuleType)
     on_910b = lists.limits_of(lists.read_page(PAGE, "910b")["aclnnF"], source, "aclnnF", "910b")
     assert on_910b["self"].dtypes == {"float32", "float16", "bfloat16", "complex64", "float64"}
     assert on_910b["self"].rank == 5
-    assert lists.limits_of(lists.read_page(PAGE, "910b")["aclnnF"], None, "aclnnF", "910b")["self"].dtypes is None
+    assert on_910b["self"].named == on_910b["self"].dtypes
+    page_alone = lists.limits_of(lists.read_page(PAGE, "910b")["aclnnF"], None, "aclnnF", "910b")["self"]
+    assert (page_alone.dtypes, page_alone.named) == (None, {"float32", "float16", "bfloat16", "complex64"})
 
 
 def test_a_parameter_that_the_code_does_not_look_at_is_unknown(tool: ModuleType) -> None:
@@ -199,6 +250,36 @@ def test_a_parameter_that_the_code_does_not_look_at_is_unknown(tool: ModuleType)
     on_910 = lists.limits_of(lists.read_page(PAGE, "910")["aclnnF"], source, "aclnnF", "910")
     assert "bfloat16" not in on_910["self"].dtypes  # which the page excludes by name
     assert "float64" in on_910["self"].dtypes
+
+
+FORMS = {
+    "a cell for two rows": (
+        """<table><tr><th>参数名</th><th>数据类型</th><th>维度(shape)</th></tr>
+<tr><td>self（aclTensor*）</td><td rowspan="2">FLOAT、FLOAT16</td><td>1-8</td></tr>
+<tr><td>out</td><td>2</td></tr></table>""",
+        {"self": ({"float32", "float16"}, None, 8), "out": ({"float32", "float16"}, None, 0)},
+    ),
+    "a full stop": (
+        "<table><tr><th>参数名</th><th>数据类型</th></tr><tr><td>out</td><td>FLOAT、INT8。</td></tr></table>",
+        {"out": ({"float32", "int8"}, None, 0)},
+    ),
+    "a list without a table": (
+        """  - self(const aclTensor*，计算输入)：支持1维~8维。
+    - A2：数据类型支持DOUBLE、FLOAT、BOOL。
+  - out(aclTensor*，计算输出)：互推导后的数据类型为INT32、BFLOAT16。
+  <table><tr><th>返回码</th></tr></table>""",
+        {"self": (None, {"float64", "float32", "bool"}, 0), "out": (None, {"int32", "bfloat16"}, 0)},
+    ),
+    "a list of something else": ("- self(aclTensor*)：数据类型支持SOMETHING、FLOAT。", {}),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_pages(tool: ModuleType, form: str) -> None:
+    lists = module("aclnn_lists")
+    section, expected = FORMS[form]
+    found = {name: (each.dtypes, each.named, each.rank) for name, each in lists._parameters(section, ("self", "out"))}
+    assert found == expected
 
 
 SETTINGS = """
@@ -278,6 +359,37 @@ def test_what_a_kernel_hands_on(tool: ModuleType, case: str) -> None:
         for argument, ways in kernels.ways(declared.schema).items()
     }
     assert found == {argument: sorted(handed) for argument, handed in expected.items()}
+
+
+COMES_TO = {
+    "cast": ("at::Tensor x = self.to(at::kFloat); EXEC_NPU_CMD(aclnnF, x, other);", {"self": {"aclnnF": (0,)}}),
+    "one after the other": (
+        "for (size_t i = 0; i < n; i++) { EXEC_NPU_CMD(aclnnG, other, self[i]); }",
+        {"self": {"aclnnG": (1,)}},
+    ),
+    "a part of it": (
+        "at::TensorList part(self.data() + 1, 8); EXEC_NPU_CMD(aclnnG, part);",
+        {"self": {"aclnnG": (0,)}},
+    ),
+    "a list": ("std::vector<at::Tensor> v; v.push_back(self); EXEC_NPU_CMD(aclnnG, v);", {"self": {"aclnnG": (0,)}}),
+    "a helper": ("helper(other, c10::SmallVector<int, 8>{}, self);", {"self": {"aclnnH": (1,)}}),
+    "the old way alone": ("DO_COMPATIBILITY(aclnnG, acl_op::helper(self, 1, other));", {"self": {}}),
+    "torch's own": ("return at::native::helper(other, 1, self);", {"self": {}}),
+}
+
+
+@pytest.mark.parametrize("case", COMES_TO)
+def test_what_a_kernel_may_come_to(tool: ModuleType, case: str) -> None:
+    calls = module("plugin_calls")
+    body, expected = COMES_TO[case]
+    text = (
+        "namespace op_api {\n"
+        "void helper(const at::Tensor& a, SmallVector<int, 8> n, const at::Tensor& b) { EXEC_NPU_CMD(aclnnH, a, b); }\n"
+        f"at::Tensor cpp(const at::Tensor& self, const at::Tensor& other) {{ {body}\n}}\n}}\n"
+    )
+    kernels = calls.Kernels(list(calls.functions(calls.without_comments(text))))
+    met = kernels.met(calls.read_functions(SETTINGS)[-1].schema)
+    assert {"self": met["self"]} == expected
 
 
 MUSA = """

@@ -380,6 +380,23 @@ def test_another_order_of_addition_is_right(count: int, dtype: str, monkeypatch:
     assert complaints(tool.document("en")) == []
 
 
+@pytest.mark.parametrize(
+    ("overload", "device", "kernel"),
+    [
+        (torch.ops.aten.convolution_backward.default, "npu", "aclnnConvolutionBackward"),
+        (torch.ops.aten.nll_loss_forward.default, "npu", "aclnnNLLLoss"),
+        (torch.ops.aten.convolution_backward.default, "musa", ""),
+        (torch.ops.aten.convolution_backward.default, "cpu", ""),
+        (torch.ops.aten.mm.default, "npu", ""),
+    ],
+)
+def test_kernels_that_do_not_compute_the_same_each_time(overload: Any, device: str, kernel: str) -> None:
+    from torchferry.numerics.compare import tolerances
+    from torchferry.numerics.framework.operators import operator
+
+    assert tolerances.varying_kernel(operator(overload), device) == kernel
+
+
 # --- operators of the program ---
 
 

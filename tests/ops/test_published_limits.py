@@ -48,9 +48,29 @@ def test_the_report_names_them_without_being_asked() -> None:
     run = RunNeeds("trace", ("python", "x.py"), "2.13.0", "npu", "npu", ())
     report = OperatorReport(NPU, run, judge([need("expm1", ("float64",), EXPM1)], NPU))
     text = "\n".join(lines(report, "en"))
-    assert "dtypes that the card's kernels do not take" in text
+    assert "dtypes and ranks that the card's kernels do not take" in text
     assert "no kernel of the card takes float64 (aclnnExpm1)" in text
     assert document(report)["operators"][0]["refused_dtypes"] == ["float64"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "rank"),
+    [("float32[2,2,2,2,2,2,2,2,2]", 9), ("float32[2,2], float32[2,2,2,2,2,2,2,2]", 0), ("float32[]", 0)],
+)
+def test_ranks_that_no_kernel_takes(shape: str, rank: int) -> None:
+    schema = "aten::abs(Tensor self) -> Tensor"
+    wanted = OperatorNeed("aten::abs", calls=1, dtypes=("float32",), schema=schema, shapes={shape: 1})
+    (judged,) = judge([wanted], NPU)
+    assert judged.refused_rank == rank
+    said = "" if judged.remark is None else judged.remark.render("en")
+    assert said == ("no kernel of the card takes 9 dimensions (aclnnAbs)" if rank else "")
+
+
+def test_a_dtype_that_nobody_names_is_said() -> None:
+    schema = "aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()"
+    (judged,) = judge([need("_foreach_add_.Scalar", ("float64",), schema)], NPU)
+    assert judged.remark is not None
+    assert judged.remark.render("en") == "the vendor does not say whether the kernel takes float64"
 
 
 def test_what_differs_from_run_to_run_is_said() -> None:

@@ -155,6 +155,57 @@ def test_the_plugin_of_another_vendor_is_rehearsed_as_it_is(site: Path) -> None:
     }
 
 
+TABLES = {
+    "ops.toml": """
+        version = "1.0"
+        torch = "2.13.0"
+        source = "S"
+        fallback = "warn"
+        [sources]
+        S = "made up"
+        [operators]
+        registered = ["sin.out"]
+        """,
+    "kernel_limits.toml": """
+        library = "AcmeKernels"
+        [sources]
+        S = "made up"
+        [cards]
+        all = ["A1"]
+        [functions.acmeCos]
+        page = "S cos"
+        x = ["all: f"]
+        [operators]
+        "cos" = ["input acmeCos.x"]
+        """,
+    "cards.toml": """
+        [sources]
+        S = "made up"
+        [[card]]
+        name = "A1"
+        memory = 8388608
+        devices_per_card = 2
+        source = "S"
+        """,
+}
+
+
+def test_where_a_table_and_the_plugin_differ_the_plugin_is_followed(site: Path) -> None:
+    for name, text in TABLES.items():
+        (site / "torchferry_acme" / name).write_text(textwrap.dedent(text), encoding="utf-8")
+    done = rehearse(
+        site, "import torch, torch_acme\nx = torch.ones(3).to('acme')\nprint(x.sin().device, x.cos().device)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "acme:0 acme:0\n"
+    told = {each["subject"]: each["detail"] for each in events(site) if each["kind"] == "contradiction"}
+    assert told["aten::sin.out"] == "the table has it, and the plugin does not register it"
+    assert told["aten::add.out"] == "the plugin registers it, and the table lacks it"
+    assert told["aten::cos"].startswith("the published limits name its argument `input`")
+    assert ("fallback", "aten::sin.out") in {(each["kind"], each["subject"]) for each in events(site)}
+    assert "the table was not followed" in done.stderr
+
+
 def events(site: Path) -> list[dict[str, Any]]:
     summary: dict[str, Any] = json.loads((site.parent / "summary.json").read_text())
     return list(summary["events"])

@@ -10,10 +10,13 @@ import pytest
 from tests.rehearsal.child import run_snippet
 from tests.rehearsal.limited_programs import BEGINNING, LIMITED, MUSA, TAKEN, program
 from tests.rehearsal.test_refusals import JUDGES, rehearse
-from torchferry.backends.kernel_limits import KernelLimit
+from torchferry.backends import registry
+from torchferry.backends.kernel_limits import KernelLimit, kernel_limits
 from torchferry.rehearsal.published_limits import for_device, operators_in, text_of, unknown_among
 
 pytestmark = pytest.mark.rehearsal
+
+USUAL = Path(__file__).parents[1] / "fixtures" / "rehearsal" / "usual_programs.py"
 
 
 @pytest.mark.parametrize("judge", JUDGES)
@@ -37,6 +40,16 @@ def test_each_published_limit_is_told_at_its_line(judge: str, card: str, tmp_pat
 def test_what_kernels_take_is_no_alarm(judge: str, tmp_path: Path) -> None:
     code, told, summary = rehearse(judge, "\n".join([*BEGINNING, *TAKEN.values()]), tmp_path)
     assert (code, summary["outcome"]) == (0, "nothing seen"), told
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_usual_programs_raise_no_alarm_and_leave_no_limit_unknown(judge: str, tmp_path: Path) -> None:
+    code, told, summary = rehearse(judge, USUAL.read_text(encoding="utf-8"), tmp_path, "--strict")
+    assert (code, summary["would_fail"]) == (0, 0), told
+    caught = [event for event in summary["events"] if event["caught"]]
+    assert [event["caught"] for event in caught] == ["handled"] * 9, told
+    assert len(summary["operators"]) > 250
+    assert summary["limits_unknown"] == []
 
 
 def test_what_torch_musa_refuses() -> None:
@@ -76,11 +89,18 @@ def test_a_profile_says_what_becomes_of_it(mode: str, kinds: set[str], tmp_path:
 
 
 def test_limits_that_nobody_knows_are_counted(tmp_path: Path) -> None:
-    text = "import torch, torch_npu\n"
-    text += "torch.ones(4, dtype=torch.long, device='npu').bincount()\n"
+    text = """\
+        import torch, torch_npu
+        x = torch.ones(4, 4, device="npu")
+        torch.linalg.solve_triangular(x, x, upper=True)
+        torch.nn.functional.huber_loss(x, x)
+        torch._foreach_add_([torch.ones(3, dtype=torch.float64).to("npu")], 1.0)
+    """
     _, told, summary = rehearse("simulated", text, tmp_path, "--lang", "en")
-    assert "aten::bincount" in summary["limits_unknown"]
+    assert "aten::linalg_solve_triangular" in summary["limits_unknown"]
+    assert "aten::_foreach_add_.Scalar" in summary["limits_unknown"]  # float64 is on no list, and nothing refuses it
     assert "aten::ones" not in summary["limits_unknown"]
+    assert "aten::huber_loss" not in summary["limits_unknown"]  # which the CPU computes
     assert "limits of" in told
     assert summary["outcome"] == "nothing seen"
 
@@ -99,11 +119,12 @@ def test_a_slow_dtype_is_told_once(tmp_path: Path) -> None:
     assert summary["outcome"] == "nothing seen"
 
 
-LIMIT = KernelLimit("x.y", "self", frozenset({"float32", "int8"}), 8, frozenset({"int8"}), "acmeX", "SRC page")
+FLOAT = frozenset({"float32"})
+LIMIT = KernelLimit("x.y", "self", frozenset({"float32", "int8"}), FLOAT, 8, frozenset({"int8"}), "acmeX", "SRC page")
 
 
 def test_what_is_handed_to_the_device() -> None:
-    text = text_of({"x.y": [LIMIT], "z": [KernelLimit("z", "a", None, 5, frozenset(), "acmeZ", "SRC z")]})
+    text = text_of({"x.y": [LIMIT], "z": [KernelLimit("z", "a", None, None, 5, frozenset(), "acmeZ", "SRC z")]})
     first, second = (line.split("\t") for line in for_device(text, {"float32": 6, "int8": 1, "int64": 4}).splitlines())
     assert first[:2] == ["aten::x.y", "self"]
     mask = int(first[2])
@@ -113,7 +134,8 @@ def test_what_is_handed_to_the_device() -> None:
         False,
         True,
     ]  # 40: no name for it here
-    assert first[3:] == ["8", str(1 << 1), "acmeX", "SRC page"]
+    assert [bool(int(first[3]) >> number & 1) for number in (6, 1, 4, 40)] == [True, False, False, True]
+    assert first[4:] == ["8", str(1 << 1), "acmeX", "SRC page"]
     assert int(second[2]) == (1 << 64) - 1
     assert operators_in(text) == {"aten::x.y"}
     assert unknown_among(["aten::x.y", "aten::z", "aten::view", "aten::mul.Tensor (sparse)", "npu::f"], text) == [
@@ -121,6 +143,21 @@ def test_what_is_handed_to_the_device() -> None:
     ]
 
 
+def test_the_table_names_arguments_as_torch_does() -> None:
+    torch = pytest.importorskip("torch")
+    for target in ("npu", "musa"):
+        table = kernel_limits(registry.load(target))
+        assert table is not None
+        for operator in table.operators:
+            name, _, overload = operator.partition(".")
+            try:
+                schema = torch._C._get_schema(f"aten::{name}", overload)
+            except RuntimeError:  # of another torch, or the plugin's own
+                continue
+            arguments = {argument.name for argument in schema.arguments} | {"->"}
+            assert {limit.argument for card in table.cards for limit in table.of(operator, card)} <= arguments, operator
+
+
 def test_the_lines_differ() -> None:
-    assert len({(limited.code, limited.card) for limited in LIMITED}) == len(LIMITED) >= 25
+    assert len({(limited.code, limited.card) for limited in LIMITED}) == len(LIMITED) >= 50
     assert all(limited.source for limited in LIMITED)

@@ -22,6 +22,7 @@ PIECES: tuple[Callable[[AdviceQuestion], Iterator[Advice]], ...] = (
     waiting.host_waits,
     batching.batch_loop,
     operators.cpu_fallback,
+    operators.host_processor,
     operators.slow_operator,
     precision.layout_lost,
     precision.mixed_precision,

@@ -16,8 +16,31 @@ PRODUCTS = (
 )
 """Operators that multiply matrices or convolve, none of which calls another of them."""
 
+_DTYPES = {
+    "unsigned char": "uint8",
+    "signed char": "int8",
+    "short": "int16",
+    "short int": "int16",
+    "int": "int32",
+    "long": "int64",
+    "long int": "int64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "bool": "bool",
+}
+"""What a trace calls dtypes, and torch."""
+
 _SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data")
 _OPTIMIZER = "Optimizer.step#"
+
+
+def _added(first: TimeRow, second: TimeRow) -> TimeRow:
+    sums = (one + other for one, other in zip(first[2:], second[2:], strict=True))
+    return TimeRow(first.name, "", *sums)
 
 
 class MeasuredRun:
@@ -133,6 +156,17 @@ class MeasuredRun:
             return None
         products = self.products(convolutions=convolutions)
         return sum(time for dtypes, time in products.items() if "float" in dtypes.split(","))
+
+    def by_dtype(self) -> dict[str, dict[str, TimeRow]]:
+        """Return the operators of PyTorch that ran with inputs of one dtype, by name and torch's name of the dtype."""
+        found: dict[str, dict[str, TimeRow]] = {}
+        for row in self.summary.rows("shape"):
+            _, _, dtypes = row.detail.partition(DTYPES_AFTER)
+            dtype = _DTYPES.get(dtypes, "")
+            if dtype and row.name.startswith("aten::"):
+                before = found.setdefault(row.name, {}).get(dtype)
+                found[row.name][dtype] = row if before is None else _added(before, row)
+        return found
 
     @property
     def plain_attention(self) -> float:

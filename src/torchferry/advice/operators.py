@@ -8,10 +8,13 @@ from collections.abc import Iterable, Iterator
 from torchferry.advice.model import Advice, CodePlace, Figure, ProposedEdit
 from torchferry.advice.question import WORTH, AdviceQuestion
 from torchferry.advice.training_code import CodeCall, Function, TrainingProgram, edited, place_of
+from torchferry.backends.cards import default_card
 from torchferry.backends.performance import PerformanceFact
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.profiling.formatting import milliseconds, printable
+from torchferry.profiling.summary import TimeRow
 from torchferry.rules.attention.attention_package import ATTENTION_PACKAGES
 from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
@@ -407,6 +410,49 @@ def cpu_fallback(asked: AdviceQuestion) -> Iterator[Advice]:
         )
 
 
+def host_processor(asked: AdviceQuestion) -> Iterator[Advice]:
+    """Name the operators that the card computes on its own host processor, by the lists that the vendor publishes."""
+    for found in _on_host_processor(asked):
+        name, card = printable(found.row.name), default_card(asked.target.backend).name
+        count = say("{name} of {dtype}; calls a step: {count}", name=name, dtype=found.dtype, count=f"{found.calls:g}")
+        yield Advice(
+            "host-processor",
+            say("compute {name} in another dtype than {dtype}", name=name, dtype=found.dtype),
+            say(
+                "{card} computes it on its own host processor and not on its cores ({function})",
+                card=card,
+                function=found.function,
+            ),
+            tuple(_callers(asked.program, found.row.name)),
+            Figure(count, found.share),
+            asked.effect("host_processor"),
+            (),
+            say("use float32 or half precision where the values allow it, or compute it once and not in each step"),
+        )
+
+
+class _HostProcessorRow(NamedTuple):
+    row: TimeRow
+    dtype: str
+    function: str
+    calls: float
+    share: float | None
+
+
+def _on_host_processor(asked: AdviceQuestion) -> Iterator[_HostProcessorRow]:
+    """Yield what the card's host processor computes and what is worth a word, with the function of the library."""
+    if asked.measured is None or asked.limits is None:
+        return
+    card = default_card(asked.target.backend).name
+    for name, rows in asked.measured.by_dtype().items():
+        slow = asked.limits.slow(name.removeprefix("aten::"), card)
+        for dtype in sorted(rows.keys() & slow.keys()):
+            row = rows[dtype]
+            share = asked.measured.share(asked.measured.time_of(row))
+            if share is None or share >= WORTH:
+                yield _HostProcessorRow(row, dtype, slow[dtype], row.calls / asked.measured.steps, share)
+
+
 def _places(asked: AdviceQuestion, operator: str) -> Iterator[CodePlace]:
     """Yield where the trace says that an operator was called; else where the code may call it."""
     assert asked.measured is not None
@@ -445,7 +491,9 @@ def slow_operator(asked: AdviceQuestion) -> Iterator[Advice]:
     row = asked.timed.slowest
     time = asked.timed.own_time_of(row)
     share = asked.timed.share(time)
-    if share is None or share < _DOMINATES or any(name == row.name for name, _ in asked.timed.summary.fallbacks):
+    explained = {name for name, _ in asked.timed.summary.fallbacks}
+    explained |= {found.row.name for found in _on_host_processor(asked)}
+    if share is None or share < _DOMINATES or row.name in explained:
         return
     yield Advice(
         "slow-operator",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torchferry.advice.measured import MeasuredRun
 from torchferry.advice.model import Figure, PublishedEffect
 from torchferry.advice.training_code import TrainingProgram
+from torchferry.backends.kernel_limits import kernel_limits
 from torchferry.backends.performance import PerformanceFact, performance_facts
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding
@@ -25,6 +26,7 @@ class AdviceQuestion:
         measured: What a trace says of it; None without one.
         target: Where it is to run.
         findings: What the rules found about attention and packages.
+        limits: What the vendor publishes of the kernels; None where it publishes nothing.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class AdviceQuestion:
         self.target = target
         self.findings = tuple(findings)
         self.facts = performance_facts(target.backend)
+        self.limits = kernel_limits(target.backend)
 
     @property
     def timed(self) -> MeasuredRun | None:

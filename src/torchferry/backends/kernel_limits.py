@@ -15,6 +15,7 @@ The table is long and few commands need it, so it has a file of its own, `kernel
     page = "NN docs/acmeIndex.md"       # key of the source, and the place in it
     varies = "x1"                       # where it does not compute the same each time, by default
     self = ["x1 x2: fhl/8", "x3: *"]    # for each parameter: cards, dtypes (see CODES, `*` for all), highest rank
+    other = ["x1: fh+*", "x2: fh+d"]    # after a `+`: what may be taken too, and nobody says so
     slow = ["x1: sd"]                   # dtypes that the card computes on its own host processor
 
     [operators]                         # without `aten::`
@@ -22,14 +23,16 @@ The table is long and few commands need it, so it has a file of its own, `kernel
     "mul.Tensor" = ["self acmeMul.self | acmeMuls.self"]    # one or the other: what either takes may pass
     "norm.x" = ["self acmeAbs.self & acmeSum.self"]         # one after the other: both must take it
     "eq.Tensor" = ["self acmeEq.self - x2"]                 # on those cards nobody knows
+    "sum" = ["self ? acmeSum.self"]                         # it may be converted first: nothing is refused
 
 What is not in the table is not known, and never taken to pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from torchferry.backends.base import Backend
@@ -72,6 +75,7 @@ class KernelLimit:
         operator: Dispatcher name without `aten::`.
         argument: Name of the argument in torch's declaration.
         dtypes: What some kernel takes; None for every dtype.
+        named: What the vendor says is taken; None where it says it of no dtype, as of a result that is as an argument.
         rank: The most dimensions that some kernel takes; 0 where nothing is said.
         slow: Dtypes that the card computes on its own host processor.
         function: The functions of the library that it is handed to, the first one first.
@@ -81,6 +85,7 @@ class KernelLimit:
     operator: str
     argument: str
     dtypes: frozenset[str] | None
+    named: frozenset[str] | None
     rank: int
     slow: frozenset[str]
     function: str
@@ -90,6 +95,7 @@ class KernelLimit:
 @dataclass(frozen=True)
 class _Parameter:
     dtypes: frozenset[str] | None
+    named: frozenset[str] | None
     rank: int
 
 
@@ -129,6 +135,14 @@ class KernelLimits:
         """The operators that the table has, for one card or another."""
         return list(self._operators)
 
+    @cached_property
+    def bases(self) -> Mapping[str, list[str]]:
+        """The operators that the table has, by their names without overload."""
+        forms: dict[str, list[str]] = {}
+        for operator in self._operators:
+            forms.setdefault(operator.partition(".")[0], []).append(operator)
+        return forms
+
     def knows(self, card: str) -> bool:
         """Whether the table speaks of a card."""
         return card in self._cards
@@ -145,6 +159,40 @@ class KernelLimits:
     def of(self, operator: str, card: str) -> list[KernelLimit]:
         """Return the limits of one operator on a card; raises what `on` raises."""
         return self._of(operator, self._cards.get(card, ""))
+
+    def slow(self, base: str, card: str) -> dict[str, str]:
+        """Return the dtypes that a card computes on its own host processor, each with the function.
+
+        Args:
+            base: Name of an operator without its overload, as a trace has it. A dtype counts that is slow in each
+                overload for tensors: Python's numbers are made tensors.
+            card: The card.
+        """
+        common: dict[str, str] | None = None
+        for operator in self.bases.get(base, ()):
+            limits = self.of(operator, card) if "Scalar" not in operator.partition(".")[2] else []
+            if limits:
+                slow = {dtype: limit.function for limit in limits for dtype in limit.slow}
+                common = slow if common is None else {dtype: common[dtype] for dtype in common.keys() & slow.keys()}
+        return common or {}
+
+    def refusing(self, base: str, dtype: str, card: str) -> KernelLimit | None:
+        """Return a limit by which each form of an operator refuses a dtype in its first argument; None for none.
+
+        Args:
+            base: Name of the operator without its overload.
+            dtype: The dtype.
+            card: The card.
+        """
+        limits = [limit for operator in self.bases.get(base, ()) for limit in self.of(operator, card)]
+        first = [limit for limit in limits if limit.argument in ("self", "input")]
+        refused = [limit for limit in first if limit.dtypes is not None and dtype not in limit.dtypes]
+        return refused[0] if refused and len(refused) == len(first) else None
+
+    def varying_on_any(self, operator: str) -> str:
+        """Return the function behind an operator that varies on some card, as `varying` says; empty for none."""
+        functions = (self.varying(operator, card) for card in self._cards)
+        return next((function for function in functions if function), "")
 
     def varying(self, operator: str, card: str) -> str:
         """Return the function behind an operator that does not compute the same each time on a card; empty for none."""
@@ -185,12 +233,14 @@ class KernelLimits:
                 continue
             argument, ways = self._ways(operator, row)
             limit = self._limit(operator, argument, ways, word)
+            if limit is not None and row.startswith(f"{argument} ? "):
+                limit = replace(limit, dtypes=None, rank=0, slow=frozenset()) if limit.named is not None else None
             if limit is not None:
                 limits.append(limit)
         return limits
 
     def _ways(self, operator: str, row: str) -> tuple[str, list[_Way]]:
-        argument, _, ways = row.partition(" ")
+        argument, _, ways = row.replace(" ? ", " ", 1).partition(" ")
         return argument, [[self._handed(operator, part) for part in way.split(" & ")] for way in ways.split(" | ")]
 
     def _handed(self, operator: str, text: str) -> tuple[str, str]:
@@ -207,17 +257,18 @@ class KernelLimits:
             parts = [part for name, parameter in way if (part := self._parameter(name, parameter, word)) is not None]
             if not parts:  # the way is not there on this card, or nothing is said of it
                 return None
-            lists = [part.dtypes for part in parts if part.dtypes is not None]
-            dtypes = frozenset.intersection(*lists) if lists else None
-            of_ways.append(_Parameter(dtypes, min((part.rank for part in parts if part.rank), default=0)))
+            rank = min((part.rank for part in parts if part.rank), default=0)
+            dtypes, named = _common(part.dtypes for part in parts), _common(part.named for part in parts)
+            of_ways.append(_Parameter(dtypes, named, rank))
             for name, _ in way:
                 part = self._parameter(name, "slow", word)
                 slow |= part.dtypes or frozenset() if part is not None else frozenset()
         every = [way.dtypes for way in of_ways if way.dtypes is not None]
         taken = frozenset[str]().union(*every) if len(every) == len(of_ways) else None
         ranks = [way.rank for way in of_ways]
+        named = None if any(way.named is None for way in of_ways) else _common(way.named for way in of_ways)
         function = ways[0][0][0]
-        return KernelLimit(operator, argument, taken, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
+        return KernelLimit(operator, argument, taken, named, 0 if 0 in ranks else max(ranks), frozenset(slow), function,
                            self._source(function))  # fmt: skip
 
     def _source(self, function: str) -> str:
@@ -243,11 +294,20 @@ class KernelLimits:
         parameter = _read_parameters.get(text)
         if parameter is None:
             letters, _, rank = text.partition("/")
-            if (rank and not rank.isdigit()) or (letters != "*" and not set(letters) <= _NAMES.keys()):
+            sure, plus, more = ("", "+", "*") if letters == "*" else letters.partition("+")
+            letters_are_known = set(sure) | set("" if more == "*" else more) <= _NAMES.keys()
+            if (rank and not rank.isdigit()) or not letters_are_known or (plus and not more):
                 raise self._file.wrong(f"{where}: `{text}` is not letters of dtypes and a highest rank")
-            dtypes = None if letters == "*" else frozenset(_NAMES[letter] for letter in letters)
-            parameter = _read_parameters[text] = _Parameter(dtypes, int(rank or 0))
+            named = frozenset(_NAMES[letter] for letter in sure)
+            dtypes = None if more == "*" else named | {_NAMES[letter] for letter in more}
+            parameter = _read_parameters[text] = _Parameter(dtypes, None if letters == "*" else named, int(rank or 0))
         return parameter
+
+
+def _common(lists: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """Return what all lists have that are there; None where there is none."""
+    there = [each for each in lists if each is not None]
+    return frozenset.intersection(*there) if there else None
 
 
 _read_parameters: dict[str, _Parameter] = {}

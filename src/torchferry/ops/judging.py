@@ -64,6 +64,7 @@ class JudgedOperator:
         through: The other operator that this depends on: what it is made of, or what the plugin lacks.
         remark: What else a user should know; None for nothing.
         refused: Dtypes of the run that the card's kernels do not take in any argument, by the published lists.
+        refused_rank: How many dimensions a tensor of the run has that no argument may have; 0 for none.
     """
 
     need: OperatorNeed
@@ -71,6 +72,7 @@ class JudgedOperator:
     through: str = ""
     remark: Message | None = None
     refused: tuple[str, ...] = ()
+    refused_rank: int = 0
 
     @property
     def copied_bytes(self) -> int:
@@ -157,8 +159,9 @@ def _present(need: OperatorNeed, known: OperatorList, name: str, through: str) -
     when = table.sometimes_forced_on(known.card).get(name)
     if when:
         return JudgedOperator(need, NATIVE, through, say("on the CPU when {condition}", condition=when))
-    refused = _refused(need, known, name)
-    return JudgedOperator(need, NATIVE, through, _noted(known, name) or _limited(need, known, name, refused), refused)
+    refused, rank = _refused(need, known, name), _refused_rank(need, known, name)
+    remark = _noted(known, name) or _limited(need, known, name, refused, rank)
+    return JudgedOperator(need, NATIVE, through, remark, refused, rank)
 
 
 def _refused(need: OperatorNeed, known: OperatorList, name: str) -> tuple[str, ...]:
@@ -168,26 +171,53 @@ def _refused(need: OperatorNeed, known: OperatorList, name: str) -> tuple[str, .
     several dtypes a whole number may be a result's, such as the places of a sort.
     """
     limits = known.limits.of(name, known.card) if known.limits is not None else []
-    lists = [limit.dtypes for limit in limits if limit.dtypes is not None]
-    if not lists or len(lists) < max(1, need.schema.partition("->")[0].count("Tensor")):
+    return _in_none_of(need, [limit.dtypes for limit in limits if limit.dtypes is not None])
+
+
+def _in_none_of(need: OperatorNeed, lists: list[frozenset[str]]) -> tuple[str, ...]:
+    if not lists or len(lists) < _tensors(need):
         return ()
     asked = need.dtypes if len(need.dtypes) == 1 else [each for each in need.dtypes if not _WHOLE.match(each)]
     return tuple(dtype for dtype in asked if all(dtype not in each for each in lists))
 
 
+def _tensors(need: OperatorNeed) -> int:
+    return max(1, need.schema.partition("->")[0].count("Tensor"))
+
+
+def _refused_rank(need: OperatorNeed, known: OperatorList, name: str) -> int:
+    """Return the most dimensions of a tensor, if no argument may have as many; 0 where one is without a limit."""
+    limits = known.limits.of(name, known.card) if known.limits is not None else []
+    ranks = [limit.rank for limit in limits if limit.rank]
+    if not ranks or len(ranks) < _tensors(need):
+        return 0
+    most = max((len(found.split(",")) for kind in need.shapes for found in _SHAPE.findall(kind)), default=0)
+    return most if most > max(ranks) else 0
+
+
+_SHAPE = re.compile(r"\[(\d[\d,]*)\]")
+
+
 _WHOLE = re.compile(r"u?int\d+$|bool$")
 
 
-def _limited(need: OperatorNeed, known: OperatorList, name: str, refused: tuple[str, ...]) -> Message | None:
+def _limited(need: OperatorNeed, known: OperatorList, name: str, refused: tuple[str, ...], rank: int) -> Message | None:
     if known.limits is None:
         return None
     limits = known.limits.of(name, known.card)
     if refused:
         return say("no kernel of the card takes {dtypes} ({function})", dtypes=", ".join(refused),
                    function=limits[0].function)  # fmt: skip
+    if rank:
+        return say(
+            "no kernel of the card takes {count} dimensions ({function})", count=rank, function=limits[0].function
+        )
     slow = [dtype for dtype in need.dtypes if any(dtype in limit.slow for limit in limits)]
     if slow:
         return say("{dtypes}: computed on the card's own host processor, slow", dtypes=", ".join(slow))
+    unlisted = _in_none_of(need, [limit.named for limit in limits if limit.named is not None])
+    if unlisted:
+        return say("the vendor does not say whether the kernel takes {dtypes}", dtypes=", ".join(unlisted))
     function = known.limits.varying(name, known.card)
     return say("not deterministic by default ({function})", function=function) if function else None
 

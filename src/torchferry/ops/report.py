@@ -120,6 +120,7 @@ def _row(judged: JudgedOperator) -> dict[str, Any]:
         "through": judged.through,
         "remark": "" if judged.remark is None else judged.remark.render("en"),
         "refused_dtypes": list(judged.refused),
+        "refused_rank": judged.refused_rank,
         "calls": need.calls,
         "copied_bytes": judged.copied_bytes,
         "phases": dict(need.phases),
@@ -188,10 +189,10 @@ def _run_lines(report: OperatorReport, run: RunNeeds, lang: str, *, verbose: boo
         if number
     ]
     yield "  " + "; ".join(parts)
-    refused = [each for each in report.operators if each.refused]
+    refused = [each for each in report.operators if each.refused or each.refused_rank]
     if refused:
         yield ""
-        yield say("dtypes that the card's kernels do not take, by the vendor's published lists").render(lang)
+        yield say("dtypes and ranks that the card's kernels do not take, by the vendor's published lists").render(lang)
         width = max(len(each.need.name) for each in refused)
         for each in refused:
             yield _operator_line(each, width, lang)

@@ -28,6 +28,8 @@ NATIVE = {
     21: "kernel-limit",
     22: "beyond-limit",
     23: "slow-kernel",
+    24: "unlisted-dtype",
+    25: "contradiction",
 }
 """Kinds that the C++ device emits, by number; csrc/settings.h has the same list."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from torchferry.backends.kernel_limits import CODES, KernelLimit
+from torchferry.rehearsal.aggregate import Aggregate
 
 MODES = ("refuse", "report", "ignore")
 """What happens with a dtype or a rank that no published list has: it raises, it is only noted, or nobody looks."""
@@ -29,15 +31,17 @@ formulas = FormulaNesting()
 def text_of(limits: Mapping[str, Iterable[KernelLimit]]) -> str:
     """Return limits as text: a line for each argument, with tabs between its fields.
 
-    The fields are the operator, the argument, the letters of the dtypes (`*` for all), the highest rank (0 for none),
-    the letters of slow dtypes, the function and where its list is published.
+    The fields are the operator, the argument (`->` for the result), the letters of the dtypes (`*` for all) and of
+    those that are named (`*` where nobody names any), the highest rank (0 for none), the letters of slow dtypes, the
+    function and where its list is published.
     """
     return "".join(
         "\t".join(
             (
                 f"aten::{operator}",
                 limit.argument,
-                "*" if limit.dtypes is None else "".join(CODES[name] for name in sorted(limit.dtypes)),
+                _letters(limit.dtypes),
+                _letters(limit.named),
                 str(limit.rank),
                 "".join(CODES[name] for name in sorted(limit.slow)),
                 limit.function,
@@ -48,6 +52,10 @@ def text_of(limits: Mapping[str, Iterable[KernelLimit]]) -> str:
         for operator, rows in limits.items()
         for limit in rows
     )
+
+
+def _letters(dtypes: frozenset[str] | None) -> str:
+    return "*" if dtypes is None else "".join(CODES[name] for name in sorted(dtypes))
 
 
 def for_device(text: str, numbers: Mapping[str, int]) -> str:
@@ -66,17 +74,20 @@ def for_device(text: str, numbers: Mapping[str, int]) -> str:
 
     lines = []
     for line in text.splitlines():
-        operator, argument, letters, rank, slow, function, source = line.split("\t")
-        if letters not in masks:
-            masks[letters] = mask(letters, unknown)
-        lines.append("\t".join((operator, argument, masks[letters], rank, mask(slow, 0), function, source)))
+        operator, argument, letters, named, rank, slow, function, source = line.split("\t")
+        for each in (letters, named):
+            if each not in masks:
+                masks[each] = mask(each, unknown)
+        lines.append(
+            "\t".join((operator, argument, masks[letters], masks[named], rank, mask(slow, 0), function, source))
+        )
     return "\n".join(lines)
 
 
 def operators_in(text: str) -> frozenset[str]:
     """Return the operators of whose dtypes a text of `text_of` says something, with `aten::`."""
-    rows = (line.split("\t", 3) for line in text.splitlines())
-    return frozenset(operator for operator, _, letters, _ in rows if letters != "*")
+    rows = (line.split("\t", 4) for line in text.splitlines())
+    return frozenset(operator for operator, _, letters, named, _ in rows if (letters, named) != ("*", "*"))
 
 
 def unknown_among(used: Iterable[str], text: str) -> list[str]:
@@ -95,9 +106,24 @@ def unknown_among(used: Iterable[str], text: str) -> list[str]:
     )
 
 
+def unknown_in(aggregate: Aggregate, text: str) -> list[str]:
+    """Return the operators of a rehearsal of whose limits nothing is known, by a text of `text_of`.
+
+    What ran on the CPU each time has no kernel there. What had a dtype of which the vendor does not say whether the
+    kernel takes it is among them.
+    """
+    on_the_cpu: Counter[str] = Counter()
+    for event in aggregate.of("fallback"):
+        on_the_cpu[event.subject] += event.times
+    ran = [name for name, times in aggregate.operators.items() if on_the_cpu[name] < times]
+    unlisted = {event.subject for event in aggregate.of("unlisted-dtype")}
+    unlisted |= {event.subject for event in aggregate.of("contradiction") if event.subject in ran}
+    return sorted({*unknown_among(ran, text), *unlisted})
+
+
 _NAMES = """
-alias as_strided chunk contiguous detach diagonal empty empty_like empty_permuted empty_strided expand expand_as
-flatten is_pinned is_same_size lift lift_fresh movedim narrow new_empty new_empty_strided numpy_T permute
+alias as_strided as_strided_ chunk contiguous detach diagonal empty empty_like empty_permuted empty_strided expand
+expand_as flatten is_pinned is_same_size lift lift_fresh movedim narrow new_empty new_empty_strided numpy_T permute
 record_stream reshape resize_ resize_as_ select set_ slice split split_with_sizes squeeze squeeze_ swapaxes t t_
 transpose transpose_ unbind unfold unsqueeze unsqueeze_ view view_as _reshape_alias _unsafe_view _lazy_clone
 _local_scalar_dense _to_copy copy_ _copy_from _copy_from_and_resize _pin_memory item view_as_real

@@ -21,7 +21,7 @@ from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.event_kinds import BELOW_A_MODE, RACES, WITHOUT_MODE
 from torchferry.rehearsal.faults import Fault
-from torchferry.rehearsal.published_limits import unknown_among
+from torchferry.rehearsal.published_limits import unknown_in
 
 SCHEMA = 1
 """Version of the JSON summary."""
@@ -113,6 +113,8 @@ _COSTS: dict[str, Message] = {
 }
 _OTHER: dict[str, Message] = {
     "not-compiled": say("not rehearsed: graphs for compilers of the card, which ran operator by operator here"),
+    "contradiction": say("what our tables say, and the plugin or torch does otherwise: the table was not followed"),
+    "unlisted-dtype": say("dtypes of which the vendor does not say whether the kernel takes them"),
     "interpreted-kernel": say(
         "Triton kernels, which Triton's interpreter ran here: the card's compiler may refuse them"
     ),
@@ -250,7 +252,7 @@ def lines(
 
 def limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate) -> list[str]:
     """Return the operators that ran and whose limits on the card nobody publishes: all of them without any table."""
-    return unknown_among(aggregate.operators, rehearsal.profile.kernel_limits or "")
+    return unknown_in(aggregate, rehearsal.profile.kernel_limits or "")
 
 
 def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> Iterator[str]:

@@ -288,8 +288,11 @@ class Judge:
         if call.full:
             _ = pair.measures
         status, reason = self._judge(pair)
-        if status is Status.FAIL and tolerances.is_unordered(operator):
+        kernel = tolerances.varying_kernel(operator, call.device.partition(":")[0]) if status is Status.FAIL else ""
+        if kernel or (status is Status.FAIL and tolerances.is_unordered(operator)):
             status, reason = explained_by_order(call, number, pair, reason, nonfinite.finite)
+        if kernel and reason is not None:
+            reason = say("{reason}; {kernel} is not deterministic by default", reason=reason, kernel=kernel)
         if status is Status.FAIL and self._is_ours and pair.growth is Growth.PRODUCT and dtype is torch.float32:
             status, reason = explained_by_rounded_inputs(call, number, pair) or (status, reason)
         measures = pair.measures if call.full or status is not Status.PASS else None

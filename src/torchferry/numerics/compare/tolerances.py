@@ -19,7 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchferry.backends import registry
 from torchferry.backends.fused import fused_operators
+from torchferry.backends.kernel_limits import kernel_limits
 from torchferry.core import toml
 from torchferry.numerics.framework.kinds import OpKind
 from torchferry.numerics.framework.operators import Operator, tensors
@@ -275,6 +277,25 @@ def is_opaque(operator: Operator) -> bool:
 def is_unordered(operator: Operator) -> bool:
     """Whether devices add in an order that differs from run to run."""
     return _is(operator, "unordered")
+
+
+@cache
+def varying_kernel(operator: Operator, device: str) -> str:
+    """Return the vendor's kernel that does not compute an operator the same each time; empty where none is published.
+
+    Args:
+        operator: The operator.
+        device: Type of the device that it ran on.
+    """
+    if operator.space != "aten":
+        return ""
+    name = f"{operator.base}.{operator.overload._overloadname}".removesuffix(".default")
+    for target in registry.names():
+        backend = registry.load(target)
+        limits = kernel_limits(backend) if device == backend.DEVICE_TYPE else None
+        if limits is not None and (kernel := limits.varying_on_any(name)):
+            return kernel
+    return ""
 
 
 @cache

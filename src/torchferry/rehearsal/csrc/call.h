@@ -161,6 +161,7 @@ class Call {
       implementation = result.unsafeGetTensorImpl();
     }
     refuse_missing_dtype(result.scalar_type());
+    check_result(op_, result);
     if (C10_UNLIKELY(is_narrowed(result.scalar_type())) && !op_.moves_only) {
       narrow_values(op_, result);
     }

@@ -96,6 +96,9 @@ inline std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, c
                                                     const Tensor& cell, const Optional& input_bias,
                                                     const Optional& hidden_bias) {
   Scope s("aten::_thnn_fused_lstm_cell");
+  s.limit(input_gates, 0);
+  s.limit(hidden_gates, 1);
+  s.limit(cell, 2);
   return s.out(
       formulas::lstm_cell(s.in(input_gates), s.in(hidden_gates), s.in(cell), s.in(input_bias), s.in(hidden_bias)));
 }
@@ -111,6 +114,8 @@ inline std::tuple<Tensor, Tensor, Tensor> lstm_cell_backward(const Optional& gra
 inline std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hidden,
                                            const Optional& input_bias, const Optional& hidden_bias) {
   Scope s("aten::_thnn_fused_gru_cell");
+  s.limit(input_gates, 0);
+  s.limit(hidden_gates, 1);
   return s.out(
       formulas::gru_cell(s.in(input_gates), s.in(hidden_gates), s.in(hidden), s.in(input_bias), s.in(hidden_bias)));
 }

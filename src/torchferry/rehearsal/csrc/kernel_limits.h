@@ -47,7 +47,10 @@ inline void check_limits(Operator& op, const at::Tensor& tensor, size_t index) {
   const auto dtype = bit(tensor.scalar_type());
   const bool fits = (limit.taken & dtype) != 0 && (limit.rank == 0 || tensor.dim() <= limit.rank);
   if (fits) {
-    if (((*op.limits)[0].told_slow.fetch_or(dtype) & dtype) == 0) {
+    if ((limit.named & dtype) == 0 && (limit.told_unlisted.fetch_or(dtype) & dtype) == 0) {
+      emit(Event::kUnlistedDtype, op.name, c10::str(limit.argument, ", ", tensor.scalar_type(), ", ", limit.function));
+    }
+    if ((limit.slow & dtype) != 0 && ((*op.limits)[0].told_slow.fetch_or(dtype) & dtype) == 0) {
       emit(Event::kSlowKernel, op.name, c10::str(tensor.scalar_type(), ", ", limit.function));
     }
     return;
@@ -61,6 +64,13 @@ inline void check_limits(Operator& op, const at::Tensor& tensor, size_t index) {
   }
   emit_refusal(Event::kKernelLimit, op.name, c10::str(words, "; ", limit.published));
   TORCH_CHECK(false, limit.function, ": ", words, " (", limit.published, ") [rehearsal: by the published list]");
+}
+
+// What an operator made where its kernel has no tensor to look at.
+inline void check_result(Operator& op, const at::Tensor& result) {
+  if (C10_UNLIKELY(op.quick != nullptr)) {
+    check_limits(op, result, op.limits->size() - 1);
+  }
 }
 
 // The arguments of an operator that PyTorch composes of others, and the plugin does not.
@@ -85,7 +95,8 @@ inline void check_cast(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
-// Read rows of tabs: operator, argument, dtypes (a bit for each), rank, slow dtypes, function, where it is published.
+// Read rows of tabs: operator, argument or `->`, dtypes (a bit for each), those that are named, rank, slow dtypes,
+// function, where it is published.
 inline void set_kernel_limits(const char* rows, bool refuse) {
   settings().limits_refuse = refuse;
   std::istringstream lines(rows);
@@ -95,7 +106,7 @@ inline void set_kernel_limits(const char* rows, bool refuse) {
     for (std::string part; std::getline(row, part, '\t');) {
       parts.push_back(part);
     }
-    if (parts.size() != 7) {
+    if (parts.size() != 8) {
       continue;
     }
     const auto point = parts[0].find('.', parts[0].find("::"));
@@ -105,12 +116,19 @@ inline void set_kernel_limits(const char* rows, bool refuse) {
       continue;
     }
     const auto& arguments = handle->schema().arguments();
-    for (size_t i = 0; i < arguments.size(); i++) {
-      if (arguments[i].name() == parts[1]) {
-        Operators::instance().limit(
-            parts[0], arguments.size(), i,
-            {parts[1], std::stoull(parts[2]), std::stoi(parts[3]), std::stoull(parts[4]), parts[5], parts[6]});
+    bool fits = false;
+    for (size_t i = 0; i <= arguments.size(); i++) {
+      if (i == arguments.size() ? parts[1] == "->" : arguments[i].name() == parts[1]) {
+        fits = true;
+        Operators::instance().limit(parts[0], arguments.size(), i,
+                                    {i == arguments.size() ? "result" : parts[1], std::stoull(parts[2]),
+                                     std::stoull(parts[3]), std::stoi(parts[4]), std::stoull(parts[5]), parts[6],
+                                     parts[7]});
       }
+    }
+    if (!fits) {
+      emit(Event::kContradiction, parts[0],
+           c10::str("the published limits name its argument `", parts[1], "`, and PyTorch's operator has none"));
     }
   }
 }

@@ -50,9 +50,11 @@ inline bool is_read_on_host(const std::string& base, const c10::Argument& argume
 // What one argument may be, as the vendor publishes it; see kernel_limits.h.
 struct ArgumentLimit {
   ArgumentLimit() = default;
-  ArgumentLimit(std::string of, uint64_t dtypes, int most, uint64_t on_host, std::string by, std::string where)
+  ArgumentLimit(std::string of, uint64_t dtypes, uint64_t listed, int most, uint64_t on_host, std::string by,
+                std::string where)
       : argument(std::move(of)),
         taken(dtypes),
+        named(listed),
         rank(most),
         slow(on_host),
         function(std::move(by)),
@@ -60,6 +62,7 @@ struct ArgumentLimit {
   void become(const ArgumentLimit& other) {
     argument = other.argument;
     taken = other.taken;
+    named = other.named;
     rank = other.rank;
     slow = other.slow;
     function = other.function;
@@ -68,10 +71,11 @@ struct ArgumentLimit {
 
   std::string argument;
   uint64_t taken = ~uint64_t{0};  // dtypes, a bit for each ScalarType
+  uint64_t named = ~uint64_t{0};  // those that the vendor says are taken
   int rank = 0;                   // the most dimensions; 0 is not limited
   uint64_t slow = 0;              // dtypes that the card computes on its own host processor
   std::string function, published;
-  std::atomic<uint64_t> told{0}, told_slow{0};
+  std::atomic<uint64_t> told{0}, told_slow{0}, told_unlisted{0};
 };
 using ArgumentLimits = std::vector<ArgumentLimit>;
 
@@ -103,7 +107,7 @@ struct Operator {
   bool keeps_order = false;  // its result lies in memory as it was asked for, or as its input does, on any card
   bool convolves = false;
   bool asks_for_grad = false;         // its kernel saves something for backward where an argument requires a gradient
-  ArgumentLimits* limits = nullptr;   // of each argument; null where nothing is published
+  ArgumentLimits* limits = nullptr;   // of each argument, and of the result; null where nothing is published
   const QuickLimit* quick = nullptr;  // the same
   std::atomic<Mode> mode{Mode::kNative};
   std::atomic<int64_t> calls{0};
@@ -286,10 +290,10 @@ class Operators {
   // What the vendor publishes of an argument; also for operators met later. Set before the first call.
   void limit(const std::string& name, size_t count, size_t index, const ArgumentLimit& limit) {
     const std::lock_guard<std::mutex> guard(mutex_);
-    auto& found = limits_.try_emplace(name, count).first->second;
+    auto& found = limits_.try_emplace(name, count + 1).first->second;  // the last one is of the result
     found[index].become(limit);
-    auto& quick = quick_.try_emplace(name, count).first->second;
-    quick[index] = {limit.taken & ~limit.slow, limit.rank == 0 ? INT64_MAX : limit.rank};
+    auto& quick = quick_.try_emplace(name, count + 1).first->second;
+    quick[index] = {limit.taken & limit.named & ~limit.slow, limit.rank == 0 ? INT64_MAX : limit.rank};
     for (auto& each : all_) {
       if (each.full == name && each.layout == Layout::kDense) {
         each.limits = &found;

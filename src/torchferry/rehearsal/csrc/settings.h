@@ -70,6 +70,8 @@ enum class Event : int {
   kKernelLimit = 21,
   kBeyondLimit = 22,
   kSlowKernel = 23,
+  kUnlistedDtype = 24,
+  kContradiction = 25,
 };
 
 using Sink = void (*)(int kind, const char* subject, const char* detail, int64_t amount);

@@ -17,6 +17,7 @@ import torch
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import data_directory
+from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -93,6 +94,7 @@ def _load(name: str, stand_in: Path) -> None:
         driver, folder, lambda: matching.explained(backend, *versions, lambda: _become(sys.modules[name], spec))
     )
     refuse_other_key(backend)
+    differences = _differences(backend, rehearsal)
     torch_versions.complete_cpu()
     operators = TakenOver(building.operators_library(), backend.DEVICE_TYPE, driver)
     if not queued:
@@ -107,6 +109,8 @@ def _load(name: str, stand_in: Path) -> None:
     events.recorder.watch_device(backend.DEVICE_TYPE)
     events.watch_not_simulated(machine.refused)
     refusals.watch_names(name, backend)
+    for operator, detail in differences:
+        events.recorder.add("contradiction", operator, detail, place=NOWHERE)
     _use_profile(operators, rehearsal)
     if session.refuses_memory_formats(rehearsal.resolved()):
         operators.refuse_memory_formats()
@@ -252,6 +256,22 @@ def refuse_other_key(backend: type[Backend]) -> None:
             ),
             say("rehearse with `--plugin simulated`"),
         )
+
+
+def _differences(backend: type[Backend], rehearsal: Rehearsal) -> list[tuple[str, str]]:
+    """Return the operators that the table for this version of the plugin has and the plugin not, or the reverse."""
+    assert rehearsal.shipped is not None
+    table = load_operators(backend, rehearsal.shipped.version)
+    if isinstance(table.registered, Unknown) or table.version != rehearsal.shipped.version:
+        return []
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    there = {name for name in names if has(name, backend.DISPATCH_KEY)}
+    listed = {name for name in names if name.removeprefix("aten::") in table.registered}
+    return [
+        *((name, "the table has it, and the plugin does not register it") for name in sorted(listed - there)),
+        *((name, "the plugin registers it, and the table lacks it") for name in sorted(there - listed)),
+    ]
 
 
 def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, backend: type[Backend]) -> Machine:

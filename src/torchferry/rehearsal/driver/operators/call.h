@@ -483,6 +483,7 @@ class Call {
     if (C10_UNLIKELY(widen_) && value.scalar_type() == at::kFloat && narrow_ != at::kFloat) {
       value = value.to(narrow_);
     }
+    check_result(op_, value);
     value = as_on_card(op_, std::move(value));
     if (C10_UNLIKELY(op_.faulty.load(std::memory_order_relaxed))) {
       value = spoiled(op_, std::move(value));
