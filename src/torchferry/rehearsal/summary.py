@@ -26,8 +26,8 @@ from torchferry.rehearsal.published_limits import unknown_in
 SCHEMA = 1
 """Version of the JSON summary."""
 
-_MOST = 12
-"""Lines shown of one kind; the JSON summary has all."""
+_MOST, _MOST_NAMES = 12, 4
+"""Lines of one kind, and operators without limits, that are shown; the JSON summary has all."""
 
 _FAILURES: dict[str, tuple[Message, Message]] = {
     "refused": (
@@ -265,9 +265,6 @@ def _limits_unknown(rehearsal: Rehearsal, aggregate: Aggregate, lang: str) -> It
             count=len(names),
             names=shown + (", ..." if len(names) > _MOST_NAMES else ""),
         ).render(lang)
-
-
-_MOST_NAMES = 4
 
 
 def _host_work(aggregate: Aggregate) -> Message:
