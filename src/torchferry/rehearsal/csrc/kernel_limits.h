@@ -120,10 +120,10 @@ inline void set_kernel_limits(const char* rows, bool refuse) {
     for (size_t i = 0; i <= arguments.size(); i++) {
       if (i == arguments.size() ? parts[1] == "->" : arguments[i].name() == parts[1]) {
         fits = true;
-        Operators::instance().limit(parts[0], arguments.size(), i,
-                                    {i == arguments.size() ? "result" : parts[1], std::stoull(parts[2]),
-                                     std::stoull(parts[3]), std::stoi(parts[4]), std::stoull(parts[5]), parts[6],
-                                     parts[7]});
+        Operators::instance().limit(
+            parts[0], arguments.size(), i,
+            {i == arguments.size() ? "result" : parts[1], std::stoull(parts[2]), std::stoull(parts[3]),
+             std::stoi(parts[4]), std::stoull(parts[5]), parts[6], parts[7]});
       }
     }
     if (!fits) {
