@@ -74,6 +74,10 @@ elements[(4,)](xd, y, 100, 0.25, B=32)
 softmax[(40,)](ad, s, 40, 40, B=64)
 product[lambda meta: (triton.cdiv(40, meta["B"]), triton.cdiv(40, meta["B"]))](ad, bd, c, 40)
 sums[(101,)](xd, t, 100, B=1)
+try:
+    sums.warmup(xd, t, 100, B=1, grid=(1,))
+except AttributeError:
+    pass
 torch.testing.assert_close(y.cpu(), 2 * x.tanh() + (x + 0.25).rsqrt())
 torch.testing.assert_close(s.cpu(), a.softmax(-1))
 torch.testing.assert_close(c.cpu(), a @ b)
@@ -119,6 +123,7 @@ def test_kernels_give_the_numbers_of_the_cpu(target: str, plugin: str, refused: 
     events = json.loads((tmp_path / "summary.json").read_text())["events"]
     kernels = {event["subject"] for event in events if event["kind"] == "interpreted-kernel"}
     assert kernels == {"elements", "softmax", "product", "sums"}
+    assert "triton.jit(...).warmup" in {event["subject"] for event in events if event["kind"] == "not-rehearsed"}
     assert {event["kind"] for event in events if "Triton kernel" in event["subject"]} == refused
     assert run.stdout.count("refused:") == len(refused)
     assert "the card's compiler" in run.stderr

@@ -183,7 +183,30 @@ def _put_driver(target: Target, module: ModuleType) -> None:
 # --- launches ---
 
 
+_OF_COMPILED = frozenset({"warmup", "preload", "cache", "device_caches", "cache_key", "specialize_impl"})
+"""What programs ask of a kernel that is compiled, and an interpreted one does not have."""
+
+
+def _not_of_interpreted(kernel: Any, name: str) -> Any:
+    if name in _OF_COMPILED:
+        events.record("not-rehearsed", f"triton.jit(...).{name}", error=AttributeError)
+    raise AttributeError(f"an interpreted kernel has no {name}")
+
+
+def _noting_warmup(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("warmup"):  # it gives nothing back here
+            events.record("not-rehearsed", "triton.jit(...).warmup")
+        return original(self, *args, **kwargs)
+
+    return run
+
+
 def _watch_interpreter(target: Target, module: ModuleType) -> None:
+    module.InterpretedFunction.__getattr__ = _not_of_interpreted
+    if hasattr(module.InterpretedFunction, "run"):  # later versions take a call that only compiles
+        module.InterpretedFunction.run = _noting_warmup(module.InterpretedFunction.run)
     executor, builder = module.GridExecutor, module.InterpreterBuilder
     original, to_host, to_device = executor.__call__, executor._init_args_hst, executor._restore_args_dev
 

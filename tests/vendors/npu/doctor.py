@@ -465,6 +465,18 @@ CASES = [
             distributions={"flash-attn": "2.5", "nvidia-nccl-cu12": "2.2", "numpy": "2.0"},
         ),
     ),
+    Case(
+        "python.conflicts",
+        "npu",
+        (("warning", "triton and triton-ascend are installed over each other"),),
+        machine=npu(distributions={"triton": "3.6.0", "triton-ascend": "3.2.0"}),
+    ),
+    Case(
+        "python.conflicts",
+        "npu",
+        (("ok", "no other plugin"),),
+        machine=npu(distributions={"triton-ascend": "3.2.0"}),
+    ),
     Case("python.shadowed", "npu", (("ok", "nothing shadows"),)),
     Case("python.numpy", "npu", (("skipped", "missing"),), machine=npu()),
     Case("python.numpy", "npu", (("ok", "torch 2.9.0 works with NumPy 2.1.0"),), machine=numpy("2.9.0+cpu", "2.1.0")),

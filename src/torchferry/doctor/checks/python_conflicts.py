@@ -12,6 +12,9 @@ from torchferry.doctor.result import Result, passed, skipped, warned
 _OURS = "torchferry"
 """How our own entry points begin: they wait until a rehearsal or a redirect is asked for."""
 
+_TRITON = "triton"
+"""The distribution of Triton for NVIDIA and AMD, and the module that vendors' distributions install too."""
+
 
 @check("python.conflicts", rank=9, side="python", title=say_in("check", "conflicting packages"))
 def python_conflicts(context: CheckContext) -> Iterator[Result]:
@@ -41,5 +44,15 @@ def python_conflicts(context: CheckContext) -> Iterator[Result]:
             f"{context.host.python} -m pip uninstall -y {' '.join(packages)}",
             advice=say("`torchferry scan` says where a project uses them"),
         )
-    if not others and not packages:
+    own_triton = context.target.backend.TRITON
+    two_tritons = {_TRITON, own_triton} <= (python.distributions or {}).keys() and own_triton != _TRITON
+    if two_tritons:
+        yield warned(
+            say("{first} and {second} are installed over each other", first=_TRITON, second=str(own_triton)),
+            say("both write the module `{module}`: which of them a program gets depends on the order", module=_TRITON),
+            f"{context.host.python} -m pip uninstall -y {_TRITON} {own_triton}",
+            f"{context.host.python} -m pip install {own_triton}",
+            advice=say("a package that requires {first} installs it again: install that with --no-deps", first=_TRITON),
+        )
+    if not others and not packages and not two_tritons:
         yield passed(say("no other plugin, and no package that supports only CUDA"))
