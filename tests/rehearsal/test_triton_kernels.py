@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +97,24 @@ for call in (
 """
 
 
+def rehearsed(folder: Path, text: str, *options: str, given: str = "") -> tuple[Any, list[dict[str, Any]]]:
+    """Return the process of a rehearsal, and its events."""
+    (folder / "train.py").write_text(text, encoding="utf-8")
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "torchferry", "rehearse", *options),
+            *("--summary-file", "summary.json", "--", sys.executable, "train.py", given),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        cwd=folder,
+        env=with_triton({**ENVIRONMENT, "OMP_NUM_THREADS": "1"}),
+        check=False,
+    )
+    return run, json.loads((folder / "summary.json").read_text())["events"]
+
+
 @pytest.mark.parametrize(
     ("target", "plugin", "refused"),
     [
@@ -105,22 +124,9 @@ for call in (
     ],
 )
 def test_kernels_give_the_numbers_of_the_cpu(target: str, plugin: str, refused: set[str], tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     chosen = str(wheel()) if plugin == "wheel" else plugin
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--plugin", chosen),
-            *("--summary-file", "summary.json", "--", sys.executable, "train.py", target),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        cwd=tmp_path,
-        env=with_triton({**ENVIRONMENT, "OMP_NUM_THREADS": "1"}),
-        check=False,
-    )
+    run, events = rehearsed(tmp_path, PROGRAM, "-t", target, "--plugin", chosen, given=target)
     assert f"{target} {target}" in run.stdout, run.stdout + run.stderr
-    events = json.loads((tmp_path / "summary.json").read_text())["events"]
     kernels = {event["subject"] for event in events if event["kind"] == "interpreted-kernel"}
     assert kernels == {"elements", "softmax", "product", "sums"}
     assert "triton.jit(...).warmup" in {event["subject"] for event in events if event["kind"] == "not-rehearsed"}
@@ -130,21 +136,7 @@ def test_kernels_give_the_numbers_of_the_cpu(target: str, plugin: str, refused: 
 
 
 def test_a_card_without_triton_says_so(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import torch\nimport triton\n", encoding="utf-8")
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "sdaa"),
-            *("--summary-file", "summary.json", "--", sys.executable, "train.py"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        cwd=tmp_path,
-        env=with_triton({**ENVIRONMENT, "OMP_NUM_THREADS": "1"}),
-        check=False,
-    )
+    run, events = rehearsed(tmp_path, "import torch\nimport triton\n", "-t", "sdaa")
     assert "WOULD FAIL" in run.stderr, run.stderr
-    (event,) = [
-        each for each in json.loads((tmp_path / "summary.json").read_text())["events"] if each["subject"] == "triton"
-    ]
+    (event,) = [each for each in events if each["subject"] == "triton"]
     assert (event["kind"], event["file"].rpartition("/")[2], event["line"]) == ("missing-api", "train.py", 2)

@@ -223,9 +223,10 @@ class _Contents:
         for keyword in call.keywords:
             if keyword.arg is not None:
                 self.constructs.append(Construct(f"{name}({keyword.arg})", keyword, value_of(context, keyword.value)))
-        if name in _PERMUTATIONS:
-            orders = [each for each in call.args if isinstance(each, (ast.Tuple, ast.List))]
-            self.constructs += [Construct(f"{name}(dims)", each, ast.unparse(each)) for each in orders]
+        for order in _orders(call) if name in _PERMUTATIONS else ():
+            axes = [each.value for each in order if isinstance(each, ast.Constant)]
+            value = repr(tuple(axes)) if len(axes) == len(order) else None
+            self.constructs.append(Construct(f"{name}(dims)", order[0], value))
         tile = call.args[0] if name == f"{_LANGUAGE}dot" and call.args else None
         if isinstance(tile, ast.Name) and _is_read_behind(context, call, tile, self._function):
             self.constructs.append(Construct(f"{name}(input)", tile, tile.id))
@@ -237,6 +238,13 @@ class _Contents:
         qualified = self._context.names.qualified(node)
         if qualified is not None and qualified.startswith(_LANGUAGE):
             self.constructs.append(Construct(_plain(qualified), node))
+
+
+def _orders(call: ast.Call) -> Iterator[list[ast.expr]]:
+    """Yield the order of axes that a call gives: as one list, or one by one."""
+    lists = [each.elts for each in call.args if isinstance(each, (ast.Tuple, ast.List)) and each.elts]
+    axes: list[ast.expr] = [each for each in call.args if isinstance(each, ast.Constant)]
+    yield from lists or ([axes] if axes else [])
 
 
 def _plain(name: str) -> str:
