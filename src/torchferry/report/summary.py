@@ -95,8 +95,10 @@ def summary(
     layout = TextLayout(lang, verbose=verbose)
     if work:
         decisions = report.decisions
-        yield say("What remains for you: {work}.", work=work_and_unresolved(report) or say("nothing")).render(lang)
+        remaining = work_and_unresolved(report) or say("what was not examined")
+        yield say("What remains for you: {work}.", work=remaining).render(lang)
         yield from unresolved_lines(report, layout)
+        yield from _told_whole(work, lang)
         yield from decision_lines(decisions.to_decide, report.target, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:
@@ -139,6 +141,13 @@ def summary(
         ).render(lang)
     yield ""
     yield from _next(report, work, writes, target, written, lang)
+
+
+def _told_whole(work: list[Finding], lang: str) -> Iterator[str]:
+    """Yield what no answer in few words tells: why a file was not examined, and what only a run has seen."""
+    about = [finding for finding in work if rule_facts(finding.code).about in (Subject.FILE, Subject.RUN)]
+    for finding in about[:_MOST]:
+        yield visible(f"  {finding.location}: {finding.message.render(lang)}")
 
 
 def _listed(findings: list[Finding], lang: str, verbose: bool) -> Iterator[str]:
