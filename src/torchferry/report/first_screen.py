@@ -418,6 +418,9 @@ def next_commands(
     """Yield the commands that come next as text, behind an empty line."""
     lang = layout.lang
     steps = [*next_steps(report, first, paths)]
+    alone = None if steps else without_command(report)
+    if not steps and alone is None:  # what could not be resolved is all there is
+        steps = [*further_steps(report, paths)]
     yield ""
     title = say("Next:").render(lang)
     for command, purpose in steps:
@@ -426,6 +429,5 @@ def next_commands(
         about = cut(purpose.render(lang), room) if room >= _LEAST_PURPOSE else ""  # a command is never cut
         yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
-    alone = None if steps else without_command(report)
     if alone is not None:
         yield alone.render(lang)

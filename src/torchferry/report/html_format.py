@@ -199,19 +199,16 @@ def _decided_first(context: HtmlContext) -> Iterator[str]:
 
 def _next(context: HtmlContext, paths: Sequence[str]) -> Iterator[str]:
     first = context.decisions.first(MOST_FIRST)
-    steps, further = [*next_steps(context.report, first, paths)], [*further_steps(context.report, paths)]
+    steps = [*next_steps(context.report, first, paths), *further_steps(context.report, paths)]
     if steps:
         title = context.title(say("Next:"))
         yield f'<section class="next" aria-labelledby="part:next"><h2 id="part:next">{title}</h2><ul>'
-        yield from (
-            f"<li><code>{text(each.command)}</code> {context.text(each.purpose)}</li>" for each in (*steps, *further)
-        )
+        yield from (f"<li><code>{text(each.command)}</code> {context.text(each.purpose)}</li>" for each in steps)
         yield "</ul></section>"
         return
     alone = without_command(context.report)
     if alone is not None:
         yield f"<p>{context.text(alone)}</p>"
-    yield from (f"<p><code>{text(each.command)}</code> {context.text(each.purpose)}</p>" for each in further)
 
 
 def _filter(context: HtmlContext) -> Iterator[str]:
