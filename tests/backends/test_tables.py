@@ -18,6 +18,7 @@ from torchferry.backends.card_table import described
 from torchferry.backends.datafile import DATA, VENDORS
 from torchferry.backends.dtype_rules import DTYPES
 from torchferry.backends.tables import REWRITTEN, Row, load_table
+from torchferry.backends.triton_target import effect_of
 from torchferry.backends.unknown import Unknown
 from torchferry.core import toml
 from torchferry.core.finding import Effect
@@ -79,6 +80,9 @@ def test_rows_say_what_their_status_promises(target: str) -> None:
             assert not row.use, f"{where}: status {row.status} has `use`; put advice in `note`"
         if row.status == "missing" and table in ("packages", "tools"):
             assert row.note, f"{where}: say what to do instead"
+        if row.status in ("missing", "partial") and table == "triton":
+            assert row.note, f"{where}: say what becomes of it"
+            assert effect_of(row), where
 
 
 @pytest.mark.parametrize("target", TARGETS)

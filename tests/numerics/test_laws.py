@@ -241,6 +241,20 @@ def test_infinities_are_not_named_for_a_difference_behind_them(tmp_path: Path, f
     assert result.first.step == 0
 
 
+def test_results_without_a_finite_number_are_counted(tmp_path: Path) -> None:
+    def run(path: Path) -> Path:
+        with Recorder(path) as recorder:
+            x = torch.arange(512.0, requires_grad=True)
+            (x.mul(math.nan).sum() + x.sum()).backward()
+            recorder.step()
+        return path
+
+    result = compare(read_record(run(tmp_path / "a")), read_record(run(tmp_path / "b")))
+    assert 1 == result.coverage.blind < result.aligned
+    assert diff.document(result, "en")["not_known"] == 1
+    assert "\n1 of them is NaN or infinite in both in all that was recorded" in "\n".join(diff.lines(result, "en"))
+
+
 class Chooser(nn.Module):
     """Chooses rows by their scores, as a router does; `shift` moves scores that are nearly equal."""
 

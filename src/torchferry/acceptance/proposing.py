@@ -59,12 +59,14 @@ _OF_VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", 
 _NAMED = re.compile(r"(?<![\w./@-])([A-Za-z][\w@./-]{0,30}?)\)?\s{0,4}(?:[:=]\s{0,4}|\s{1,8})(?=[+-]?\.?\d)")
 """A name with a number behind it."""
 
-_COCO = re.compile(r"Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s+all \| maxDets=\s*100 \] = ")
 _COCO_LINE = re.compile(r"Average (?:Precision|Recall)\s+\(A[PR]\) @\[")
 COCO_PATTERN = (
     r"Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s+all \| maxDets=\s*100 \] = (?P<value>[0-9.]+)"
 )
-"""The first line of the summary that pycocotools prints (pycocotools/cocoeval.py, `summarize`)."""
+"""The first line of the summary that pycocotools prints (pycocotools/cocoeval.py, `summarize`); it has -1 where there
+is nothing to say."""
+
+_COCO = re.compile(COCO_PATTERN)
 
 _MOST_LINES = 20_000
 _MOST_NAMES = 400
@@ -163,7 +165,7 @@ def _metric(name: str, values: list[LoggedValue]) -> LoggedMetric | None:
         is_result,
         len(finite),
         _unit(name, values),
-        spread(finite),
+        spread(finite) if len(finite) == len(values) else None,  # a person decides about a run with NaN
     )
 
 

@@ -1,4 +1,8 @@
-"""What Triton is told of a card: the back end that compiles for it, and the properties that programs ask for."""
+"""What is known of Triton on a card: its table of constructs, the most programs of a launch, and what it is told.
+
+`triton.toml` of a vendor has rows for what kernels are made of (`backends/data/cuda/triton.toml` has the names), with
+`effect` in the words of `core/finding.py`. Its table `[target]` is what `triton.runtime.driver.active` says of a card.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,38 @@ from pathlib import Path
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import data_directory
+from torchferry.backends.tables import Row
+from torchferry.backends.target import Target
 from torchferry.core import toml
+from torchferry.core.finding import Effect
 from torchferry.core.record import NamedTuple
+
+TABLE = "triton"
+"""The table of what kernels are made of."""
+
+
+def effect_of(row: Row) -> Effect:
+    """Return what happens on the card where a construct of a row stands; a row that says nothing raises."""
+    return Effect(row.extra.get("effect", Effect.RAISES.value))
+
+
+class GridLimit(NamedTuple):
+    """The most programs of a launch.
+
+    Attributes:
+        most: The number.
+        row: What the table says of more.
+    """
+
+    most: int
+    row: Row
+
+
+def grid_limit(target: Target) -> GridLimit | None:
+    """Return the most programs that a launch may have on a target; None where nobody says one."""
+    row = target.row(TABLE, "launch(grid)")
+    most = row.extra.get("most")
+    return None if most is None else GridLimit(int(most), row)
 
 
 class TritonTarget(NamedTuple):

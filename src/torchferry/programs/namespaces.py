@@ -134,20 +134,23 @@ def _lookups(file: PythonFile, names: Names) -> Iterator[NamespaceLookup]:
             yield from _evaluated(file, names, call)
 
 
-def codes_in_texts(file: PythonFile, names: Names) -> Iterator[CodeInText]:
-    """Yield the code that `eval`, `exec` and `timeit` are given as texts which are written down."""
+@once_per_file
+def codes_in_texts(file: PythonFile, names: Names) -> tuple[CodeInText, ...]:
+    """Return the code that `eval`, `exec` and `timeit` are given as texts which are written down."""
     texts = [(call, _code_of(call)) for call in _calls_of_builtins(file, _EVALUATES) if call.args]
     for name in _TIMES:
         for call in file.calls_by_name(name):
             named = [each.value for each in call.keywords if each.arg in ("stmt", "setup")]
             texts += [(call, text) for text in (*call.args[:2], *named)]
+    codes = []
     for call, text in texts:
         try:
             tree = parse(inspect.cleandoc(_written(file, names, text) or ""))
         except UnparsableError:
             continue  # it raises
         nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute)))
-        yield CodeInText(call, tuple(node for node in nodes if isinstance(node.ctx, ast.Load)))
+        codes.append(CodeInText(call, tuple(node for node in nodes if isinstance(node.ctx, ast.Load))))
+    return tuple(codes)
 
 
 def _calls_of_builtins(file: PythonFile, builtins: tuple[str, ...]) -> Iterator[ast.Call]:

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import torch
 
 from torchferry.backends.target import Target
-from torchferry.backends.triton_target import triton_target
+from torchferry.backends.triton_target import TABLE, effect_of, grid_limit, triton_target
+from torchferry.core.finding import Effect
 from torchferry.core.ownwork import OwnWork
 from torchferry.rehearsal import events
 from torchferry.shim.patches import Patches
 
 _INTERPRET = "TRITON_INTERPRET"
-_TABLE = "triton"
 _CHOSEN = 1.0
 """Milliseconds that every configuration is said to take: the autotuner then takes the first one."""
 
@@ -78,9 +78,11 @@ def watch(target: Target) -> None:
     if getattr(torch, "_torchferry_triton_watched", False) or importlib.util.find_spec("triton") is None:
         return
     torch._torchferry_triton_watched = True  # type: ignore[attr-defined]
-    if not isinstance(target.backend.TRITON, str):
+    if target.backend.TRITON is None:
         _patches.when_imported("triton", functools.partial(_not_for, target))
         return
+    if not isinstance(target.backend.TRITON, str):
+        _patches.when_imported("triton", _unverified)
     os.environ.setdefault(_INTERPRET, "1")  # what `triton.jit` makes of a function is decided when it is imported
     _patches.when_imported("triton.runtime.driver", functools.partial(_put_driver, target))
     _patches.when_imported("triton.runtime.interpreter", functools.partial(_watch_interpreter, target))
@@ -89,6 +91,10 @@ def watch(target: Target) -> None:
 
 def _not_for(target: Target, module: ModuleType) -> None:
     events.record("missing-api", "triton", f"there is no Triton for {target.title.render('en')}", RuntimeError)
+
+
+def _unverified(module: ModuleType) -> None:
+    events.record("unverified-api", "triton")
 
 
 # --- the driver ---
@@ -368,7 +374,7 @@ def _number(tile: Any) -> int:
 
 
 def _check(target: Target, executor: Any, given: dict[str, Any]) -> None:
-    """Count a launch, and refuse what the card is known to refuse.
+    """Refuse a launch that the card is known to refuse, and count any other.
 
     Raises:
         RuntimeError: the card would.
@@ -376,18 +382,18 @@ def _check(target: Target, executor: Any, given: dict[str, Any]) -> None:
     name = executor.fn.__name__
     grid = executor.grid(given) if callable(executor.grid) else executor.grid
     programs = math.prod(int(size) for size in grid)
-    events.recorder.add("interpreted-kernel", name, "x".join(str(int(size)) for size in grid), programs)
     for argument, value in given.items():
         if not isinstance(value, torch.Tensor):
             continue
         if value.device.type != target.backend.DEVICE_TYPE:
             _refuse("mixed-devices", name, f"`{argument}` is on {value.device}")
-        row = target.row(_TABLE, f"triton.language.{_DTYPES.get(value.dtype, '')}")
+        row = target.row(TABLE, f"triton.language.{_DTYPES.get(value.dtype, '')}")
         if value.dtype in _DTYPES and row.status == "missing":
             _refuse("kernel-limit", name, f"`{argument}` is {str(value.dtype).removeprefix('torch.')}: {row.note}")
-    row = target.row(_TABLE, "launch(grid)")
-    if row.extra.get("effect", "raises") == "raises" and 0 < int(row.extra.get("most", 0)) < programs:
-        _refuse("kernel-limit", name, f"a grid of {programs:,} programs: {row.note}")
+    limit = grid_limit(target)
+    if limit is not None and programs > limit.most and effect_of(limit.row) is Effect.RAISES:
+        _refuse("kernel-limit", name, f"a grid of {programs:,} programs: {limit.row.note}")
+    events.recorder.add("interpreted-kernel", name, "x".join(str(int(size)) for size in grid), programs)
 
 
 def _refuse(kind: str, name: str, detail: str) -> None:
@@ -440,7 +446,7 @@ def _inside(addresses: Any, width: int) -> bool:
     low, high = int(addresses.min()), int(addresses.max()) + width
     if any(each.start <= low and high <= each.start + each.size for each in _Launch.storages):
         return True
-    inside = addresses < 0
+    inside = sys.modules["numpy"].zeros(addresses.shape, dtype=bool)
     for each in _Launch.storages:
         inside |= (addresses >= each.start) & (addresses + width <= each.start + each.size)
     return bool(inside.all())

@@ -98,7 +98,7 @@ def summary(
         remaining = work_and_unresolved(report) or say("what was not examined")
         yield say("What remains for you: {work}.", work=remaining).render(lang)
         yield from unresolved_lines(report, layout)
-        yield from _told_whole(work, lang)
+        yield from _lines_of_files_and_runs(work, lang)
         yield from decision_lines(decisions.to_decide, report.target, layout)
         yield from fix_lines(decisions.to_read, layout)
         if verbose:
@@ -143,8 +143,8 @@ def summary(
     yield from _next(report, work, writes, target, written, lang)
 
 
-def _told_whole(work: list[Finding], lang: str) -> Iterator[str]:
-    """Yield what no answer in few words tells: why a file was not examined, and what only a run has seen."""
+def _lines_of_files_and_runs(work: list[Finding], lang: str) -> Iterator[str]:
+    """Yield why files were not examined, and what only a run has seen: an answer in few words does not say it."""
     about = [finding for finding in work if rule_facts(finding.code).about in (Subject.FILE, Subject.RUN)]
     for finding in about[:_MOST]:
         yield visible(f"  {finding.location}: {finding.message.render(lang)}")

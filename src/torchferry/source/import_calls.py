@@ -180,7 +180,9 @@ def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:
 
 
 def may_take_from_loaded(file: PythonFile) -> bool:
-    """Whether a file speaks of `sys.modules`, under whatever name."""
+    """Whether a file speaks of `sys.modules`, under whatever name; a method `modules` alone is another thing."""
+    if "sys" not in file.source.text:
+        return False
     aliases = (alias for statement in file.imports for alias in statement.names)
     return "modules" in file.attributes or any(alias.name == "modules" for alias in aliases)
 
@@ -193,11 +195,11 @@ def taken_from_loaded(names: MeaningOfNames, references: Iterable[NameReference]
         references: The uses of the module `sys`.
     """
     for reference in references:
-        parent = names.file.parents.get(reference.node)
-        if isinstance(parent, ast.Subscript) and reference.name == "sys.modules":
-            yield from (parent,) if parent.value is reference.node else ()
-        elif isinstance(parent, ast.Call) and reference.name == "sys.modules.get":
-            yield from (parent,) if parent.func is reference.node else ()
+        node, parent = reference.node, names.file.parents.get(reference.node)
+        if isinstance(parent, ast.Subscript) and parent.value is node and reference.name == "sys.modules":
+            yield parent
+        if isinstance(parent, ast.Call) and parent.func is node and reference.name == "sys.modules.get":
+            yield parent
 
 
 def _loaded(names: MeaningOfNames, table: ast.expr, key: ast.expr) -> str:

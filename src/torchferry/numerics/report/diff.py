@@ -44,6 +44,7 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
         "first": first,
         "earliest": result.earliest,
         "aligned": result.aligned,
+        "not_known": result.coverage.blind,
         "only_a": result.only_a,
         "only_b": result.only_b,
         "modules": [{**asdict(row), "beyond": row.beyond} for row in result.table.rows()],
@@ -131,6 +132,14 @@ def lines(result: RunComparison, lang: str) -> Iterator[str]:
         only_a=result.only_a,
         only_b=result.only_b,
     ).render(lang)
+    if result.coverage.blind:
+        yield say_plural(
+            "{count} of them is NaN or infinite in both in all that was recorded of it: whether it differs is not "
+            "known",
+            "{count} of them are NaN or infinite in both in all that was recorded of them: whether they differ is not "
+            "known",
+            count=result.coverage.blind,
+        ).render(lang)
     yield from _growth(result, lang)
     for tie in result.ties:
         yield tie.render(lang)

@@ -263,6 +263,7 @@ def _rank(
         result.causes += _scaled(step.number, rows_a, rows_b, aligned, reported)
         result.causes += causes_in_updates(step.number, rows_a, rows_b, aligned, judged, reported)
         _count(result, step.number, rows_a, aligned, judged)
+        result.coverage.blind += int((distances.blind & (distances.relative == 0)).sum())
         _note_ties(result, step.number, rows_a, rows_b, aligned, judged)
         if result.first is None or step.number < result.first.step:
             place = suspect(judged)

@@ -26,6 +26,8 @@ class Coverage:
         compared: Of these, how many the other has too.
         aligned: Results that have a partner.
         unmeasured: Of these, how many have one of another size: few are parts of a sum that the other adds otherwise.
+        blind: Aligned results that are NaN or infinite in all that their sketches add, in both runs alike: whether they
+            differ is not known.
         phases: Phases of the reference's results, and whether any has a partner.
         gaps: Why it is not all.
     """
@@ -36,6 +38,7 @@ class Coverage:
     compared: int = 0
     aligned: int = 0
     unmeasured: int = 0
+    blind: int = 0
     phases: dict[str, bool] = field(default_factory=dict)
     gaps: list[Message] = field(default_factory=list)
 

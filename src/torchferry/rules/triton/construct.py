@@ -16,11 +16,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from torchferry.backends.triton_target import effect_of
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
-from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.triton.kernels import Construct, TritonKernel, effect_of, holds, kernels_of, row_of
+from torchferry.rules.triton.kernels import Construct, TableEntry, TritonKernel, entries_of, kernels_of
 
 _HARMLESS = (Effect.NOTHING, Effect.SLOW)
 
@@ -34,35 +34,34 @@ class KernelConstruct(Rule):
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for the first place of each such part in each kernel."""
+        """Yield a finding for each place with a fix, and of the others for the first of each kernel."""
         if not isinstance(context.target.backend.TRITON, str):
             return  # the import is reported: no kernel compiles
         for kernel in kernels_of(context):
-            met: set[str] = set()
-            for construct in kernel.constructs:
-                row = row_of(context, construct)
-                if row.status in ("same", "unknown") or row.remark is None or construct.name in met:
-                    continue
-                if holds(row, construct) is False or exemption_reason(context, construct.node) is not None:
-                    continue
-                met.add(construct.name)
-                yield self._found(context, kernel, construct)
+            met: set[tuple[str, bool]] = set()
+            for entry in entries_of(context, kernel):
+                if entry.row.status == "unknown":
+                    continue  # TRI102 names it
+                finding = self._finding(context, kernel, entry)
+                key = entry.construct.name, entry.is_certain
+                if finding.edits or key not in met:
+                    met.add(key)
+                    yield finding
 
-    def _found(self, context: PythonContext, kernel: TritonKernel, construct: Construct) -> Finding:
-        row = row_of(context, construct)
-        if holds(row, construct):
-            effect = effect_of(row)
-            edits = self._edits(context, construct, row.use) if row.use else []
-            form = say("the kernel `{kernel}` has `{code}`: {note}")
-        else:
-            effect, edits = Effect.UNKNOWN, []
-            form = say("the kernel `{kernel}` has `{code}` with a value that nobody can tell from the text: {note}")
+    def _finding(self, context: PythonContext, kernel: TritonKernel, entry: TableEntry) -> Finding:
+        construct, row = entry.construct, entry.row
+        edits = self._edits(context, construct, row.use) if row.use and entry.is_certain else []
+        effect = effect_of(row) if entry.is_certain else Effect.UNKNOWN
+        form = (
+            say("the kernel `{kernel}` has `{code}`: {note}")
+            if entry.is_certain
+            else say("the kernel `{kernel}` has `{code}` with a value that nobody can tell from the text: {note}")
+        )
         values = (("kernel", kernel.function.name), ("code", _shown(construct)), ("note", row.remark or ""))
-        message = form._replace(values=values)
         grade = Grade.NOTE if effect in _HARMLESS else Grade.UNSAFE if edits else Grade.MANUAL
-        blocks = grade is Grade.MANUAL and effect is Effect.RAISES
+        blocks = grade is Grade.MANUAL and entry.is_refused
         lacks = _shown(construct) if blocks else ""
-        span = context.file.span(construct.node)
+        message, span = form._replace(values=values), context.file.span(construct.node)
         return self.finding(context, span, message, grade, edits, effect=effect, blocker=blocks, lacks=lacks)
 
     @staticmethod

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from torchferry.backends.tables import Row
+from torchferry.backends.triton_target import TABLE, effect_of
 from torchferry.core.finding import Effect
 from torchferry.core.record import NamedTuple
 from torchferry.rules.base import PythonContext
+from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import callee
 from torchferry.source.names import assigned_value
 
@@ -19,12 +21,9 @@ JIT = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
 GLUON = "triton.experimental"
 """Where the languages lie that no table speaks of, Gluon among them."""
 
-TABLE = "triton"
-"""The table of what kernels are made of."""
-
 _LANGUAGE = "triton.language."
 _MATHEMATICS = "triton.language.math."
-_METHODS = {"to": "cast", "T": "trans"}
+_METHODS = {"to": "cast"}
 """Methods of tiles whose function has another name."""
 
 _PYTHON = frozenset(
@@ -32,8 +31,10 @@ _PYTHON = frozenset(
 )
 """Functions of Python that a kernel may call."""
 
-_TESTED_ARGUMENTS = {f"{_LANGUAGE}dot": {3: "input_precision", 4: "allow_tf32"}}
-"""Arguments by their position, where the table may speak of them."""
+_DOT = f"{_LANGUAGE}dot"
+_PRECISION = ("input_precision", "allow_tf32")
+"""The arguments of `dot` behind two tiles and an accumulator, by their places; up to Triton 2 the switch was the first
+of them, or stood in place of the accumulator."""
 
 _PERMUTATIONS = (f"{_LANGUAGE}permute", f"{_LANGUAGE}trans")
 _SHARED = f"{_LANGUAGE}extra."
@@ -63,14 +64,12 @@ class TritonKernel(NamedTuple):
         function: The function.
         constructs: What it is made of, in order of place.
         unread: The names of functions that it calls and that are neither Triton's nor the project's kernels.
-        is_called: Whether another kernel of the file calls it, and no launch of the file names it.
         is_of_unknown_language: Whether it is written in a language that no table speaks of.
     """
 
     function: ast.FunctionDef
     constructs: tuple[Construct, ...]
     unread: tuple[str, ...]
-    is_called: bool = False
     is_of_unknown_language: bool = False
 
 
@@ -95,19 +94,12 @@ def kernels_of(context: PythonContext) -> tuple[TritonKernel, ...]:
     if not functions:
         return ()
     own = {function.name for function in functions}
-    launched = {launch.kernel for launch in launches_of(context)}
-    contents = {function: _Contents(context, function, own) for function in functions}
-    called = {name for function, each in contents.items() for name in each.kernels if name != function.name}
-    return tuple(
-        TritonKernel(
-            function,
-            tuple(sorted(contents[function].constructs, key=lambda each: _place(each.node))),
-            tuple(contents[function].unread),
-            function.name in called - launched,
-            made_by.startswith(GLUON),
-        )
-        for function, made_by in sorted(functions.items(), key=lambda item: item[0].lineno)
-    )
+    kernels = []
+    for function, made_by in sorted(functions.items(), key=lambda item: item[0].lineno):
+        contents = _Contents(context, function, own)
+        constructs = tuple(sorted(contents.constructs, key=lambda each: _place(each.node)))
+        kernels.append(TritonKernel(function, constructs, tuple(contents.unread), made_by.startswith(GLUON)))
+    return tuple(kernels)
 
 
 def launches_of(context: PythonContext) -> Iterator[TritonLaunch]:
@@ -123,8 +115,36 @@ def launches_of(context: PythonContext) -> Iterator[TritonLaunch]:
                 yield TritonLaunch(call, item.slice, name)
 
 
-def row_of(context: PythonContext, construct: Construct) -> Row:
-    """Return what the table of the target says of a construct; of a library's function what it says of the library."""
+class TableEntry(NamedTuple):
+    """What the table of the target says of a construct.
+
+    Attributes:
+        construct: The construct.
+        row: The row; its status is `unknown` where none speaks of it.
+        is_certain: Whether the row is about the value that the construct has; else nobody can tell from the text.
+    """
+
+    construct: Construct
+    row: Row
+    is_certain: bool
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the compiler of the target is known to refuse it."""
+        return self.row.status == "missing" and self.is_certain and effect_of(self.row) is Effect.RAISES
+
+
+def entries_of(context: PythonContext, kernel: TritonKernel) -> Iterator[TableEntry]:
+    """Yield what the table says of the parts of a kernel that the target runs; nothing of those that are as on CUDA."""
+    for construct in kernel.constructs:
+        row = _row_of(context, construct)
+        spoken = _speaks_of(row, construct)
+        if row.status != "same" and spoken is not False and exemption_reason(context, construct.node) is None:
+            yield TableEntry(construct, row, spoken is True)
+
+
+def _row_of(context: PythonContext, construct: Construct) -> Row:
+    """Return the row of a construct; of a library's function that of the library."""
     name = construct.name
     row = context.target.row(TABLE, name)
     while row.status == "unknown" and not row.source and name.startswith(_SHARED):
@@ -133,13 +153,7 @@ def row_of(context: PythonContext, construct: Construct) -> Row:
     return row
 
 
-def effect_of(row: Row) -> Effect:
-    """Return what happens on the card where a construct of a row stands; a row that says nothing raises."""
-    stated = str(row.extra.get("effect", ""))
-    return Effect(stated) if stated else Effect.RAISES
-
-
-def holds(row: Row, construct: Construct) -> bool | None:
+def _speaks_of(row: Row, construct: Construct) -> bool | None:
     """Whether a row speaks of a construct by its value and place; None where the value is not known."""
     if row.extra.get("in_loop") and not construct.in_loop:
         return False
@@ -178,13 +192,11 @@ class _Contents:
     Attributes:
         constructs: What the table may speak of.
         unread: The names of functions that it calls and of which nobody knows what they are made of.
-        kernels: The names of the file's kernels that it calls.
     """
 
     def __init__(self, context: PythonContext, function: ast.FunctionDef, own: set[str]) -> None:
         self.constructs: list[Construct] = []
         self.unread: dict[str, None] = {}
-        self.kernels: set[str] = set()
         self._context = context
         self._function = function
         self._own = own
@@ -206,9 +218,7 @@ class _Contents:
             self.unread[context.file.text(call.func)] = None
             return
         if qualified is None and isinstance(call.func, ast.Name):
-            if call.func.id in self._own:
-                self.kernels.add(call.func.id)
-            elif call.func.id not in _PYTHON:
+            if call.func.id not in self._own and call.func.id not in _PYTHON:
                 self.unread[call.func.id] = None
             return
         if qualified is None and not isinstance(call.func, ast.Attribute):
@@ -216,10 +226,8 @@ class _Contents:
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         name = _plain(qualified) if qualified is not None else f"{_LANGUAGE}{_METHODS.get(method, method)}"
         self.constructs.append(Construct(name, call.func, in_loop=in_loop))
-        for place, argument in _TESTED_ARGUMENTS.get(name, {}).items():
-            if len(call.args) > place:
-                given = call.args[place]
-                self.constructs.append(Construct(f"{name}({argument})", given, value_of(context, given)))
+        if name == _DOT:
+            self.constructs += _precision_by_place(context, call)
         for keyword in call.keywords:
             if keyword.arg is not None:
                 self.constructs.append(Construct(f"{name}({keyword.arg})", keyword, value_of(context, keyword.value)))
@@ -227,7 +235,7 @@ class _Contents:
             axes = [each.value for each in order if isinstance(each, ast.Constant)]
             value = repr(tuple(axes)) if len(axes) == len(order) else None
             self.constructs.append(Construct(f"{name}(dims)", order[0], value))
-        tile = call.args[0] if name == f"{_LANGUAGE}dot" and call.args else None
+        tile = call.args[0] if name == _DOT and call.args else None
         if isinstance(tile, ast.Name) and _is_read_behind(context, call, tile, self._function):
             self.constructs.append(Construct(f"{name}(input)", tile, tile.id))
 
@@ -238,6 +246,15 @@ class _Contents:
         qualified = self._context.names.qualified(node)
         if qualified is not None and qualified.startswith(_LANGUAGE):
             self.constructs.append(Construct(_plain(qualified), node))
+
+
+def _precision_by_place(context: PythonContext, call: ast.Call) -> Iterator[Construct]:
+    """Yield the precision of a product that is given by its place: a truth value is the switch, wherever it stands."""
+    for place, given in enumerate(call.args[2:]):
+        value = value_of(context, given)
+        argument = "allow_tf32" if value in ("True", "False") else _PRECISION[place - 1] if 0 < place < 3 else ""
+        if argument:
+            yield Construct(f"{_DOT}({argument})", given, value)
 
 
 def _orders(call: ast.Call) -> Iterator[list[ast.expr]]:

@@ -16,11 +16,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from math import prod
 
+from torchferry.backends.triton_target import TABLE, effect_of, grid_limit
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.triton.kernels import TABLE, effect_of, launches_of, value_of
+from torchferry.rules.triton.kernels import launches_of, value_of
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
@@ -45,19 +46,22 @@ class KernelLaunch(Rule):
             met.add(keyword.arg)
             message = say("`{option}` of a launch: {note}", option=keyword.arg, note=row.remark)
             yield self.finding(context, context.file.span(keyword), message, Grade.NOTE, effect=effect_of(row))
-        row = context.target.row(TABLE, "launch(grid)")
-        most = int(row.extra.get("most", 0))
-        for launch in launches_of(context) if most else ():
+        limit = grid_limit(context.target)
+        if limit is None:
+            return
+        for launch in launches_of(context):
             programs = _programs(context, launch.grid)
-            if programs is None or programs <= most or exemption_reason(context, launch.grid) is not None:
+            is_too_large = programs is not None and programs > limit.most
+            if not is_too_large or exemption_reason(context, launch.grid) is not None:
                 continue
             message = say(
                 "`{kernel}` is launched with a grid of {size}: {note}",
                 kernel=launch.kernel,
                 size=f"{programs:,}",
-                note=row.remark or "",
+                note=limit.row.remark or "",
             )
-            yield self.finding(context, context.file.span(launch.grid), message, Grade.MANUAL, effect=effect_of(row))
+            span = context.file.span(launch.grid)
+            yield self.finding(context, span, message, Grade.MANUAL, effect=effect_of(limit.row))
 
 
 def _options(context: PythonContext) -> Iterator[ast.keyword]:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from torchferry.backends.triton_target import TABLE
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
-from torchferry.rules.triton.kernels import TABLE, TritonKernel, effect_of, holds, kernels_of, row_of
+from torchferry.rules.triton.kernels import TritonKernel, entries_of, kernels_of
 
 _MOST = 3
 """So many unknown parts are named."""
@@ -33,12 +34,12 @@ class UncompiledKernel(Rule):
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
-        """Yield a finding for each kernel that is launched; those that another one calls are compiled with it."""
+        """Yield a finding for each kernel, also for those that others call: any may be launched by another file."""
         triton = context.target.backend.TRITON
         if not isinstance(triton, str):
             return
         for kernel in kernels_of(context):
-            if kernel.is_called or exemption_reason(context, kernel.function) is not None:
+            if exemption_reason(context, kernel.function) is not None:
                 continue
             reason = _reason(context, kernel, triton)
             if reason is not None:
@@ -57,13 +58,12 @@ def _reason(context: PythonContext, kernel: TritonKernel, triton: str) -> Messag
             "the kernel `{kernel}` is written in a language that {package} may not have", kernel=name, package=triton
         )
     unknown = list(kernel.unread)
-    for construct in kernel.constructs:
-        row = row_of(context, construct)
-        is_argument = construct.name.endswith(")")
-        if row.status == "missing" and holds(row, construct) and effect_of(row) is Effect.RAISES:
+    for entry in entries_of(context, kernel):
+        if entry.is_refused:
             return None
-        if row.status == "unknown" and not (is_argument and not row.source):
-            unknown.append(construct.name.replace("triton.language.", "tl."))
+        part = entry.construct.name
+        if entry.row.status == "unknown" and (entry.row.source or not part.endswith(")")):
+            unknown.append(part.replace("triton.language.", "tl."))
     if not _is_described(context):
         return say(
             "the kernel `{kernel}` must be compiled with {package}: nobody has verified what it takes",

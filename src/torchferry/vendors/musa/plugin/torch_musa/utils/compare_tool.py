@@ -126,6 +126,6 @@ def _written(path):
     named = _INPUTS.fullmatch(path.name)
     if path.exists() or named is None:
         return path
-    pattern = _re.compile(_re.escape(named["operator"]) + r"(?:\.default)?-\d+")
-    folders = [each for each in path.parent.glob("*") if pattern.fullmatch(each.name)]
-    return max(folders, key=lambda each: each.name, default=path)
+    pattern = _re.compile(_re.escape(named["operator"]) + r"(?:\.default)?-(\d+)")
+    folders = {each: found for each in path.parent.glob("*") if (found := pattern.fullmatch(each.name)) is not None}
+    return max(folders, key=lambda each: int(folders[each][1]), default=path)
