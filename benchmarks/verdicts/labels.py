@@ -38,6 +38,8 @@ LABELS = Path(__file__).parent / "labels"
 VERDICTS = ("ready", "fixes", "without", "decisions", "may_need", "blocked", "not_judged")
 ROLES = ("blocks", "optional", "decision", "framework", "unread")
 TARGETS = ("npu", "musa")
+SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+"""The sets in the order in which they were made; the first one lies in the folder itself."""
 
 _FIRST = re.compile(r"was (\w+)(?: on (\w+) too)?; ")
 """How a corrected label begins: the verdict that it had first, with the target where it is another one on one alone."""
@@ -125,7 +127,7 @@ class Repository:
 
 def repositories() -> Iterator[Repository]:
     """Read all labels, kind by kind, the latest last."""
-    folders = (LABELS, *(LABELS / name for name in ("second", "third", "fourth", "fifth", "sixth", "seventh")))
+    folders = (LABELS, *(LABELS / name for name in SETS[1:]))
     for series, folder in enumerate(folders, start=1):
         for path in sorted(folder.glob("*.toml")):
             document = load(path)

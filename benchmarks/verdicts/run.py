@@ -24,18 +24,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from benchmarks.verdicts.checkout import AbsentError, materialise, repository_options
-from benchmarks.verdicts.labels import TARGETS, Need, Program, Repository, repositories
+from benchmarks.verdicts.labels import SETS, TARGETS, Need, Program, Repository, repositories
 
 COLUMNS = ("programs", "right", "arguable", "wrong", "not judged", "blockers", "named", "with chain")
 ROW = "{:<28}" + " {:>10}" * len(COLUMNS)
 NOT_FOUND = "not found"
-FIRST = "first set: repositories that rules were made with"
-SECOND = "second set: labelled and measured before any rule had seen them; rules were made with them since"
-THIRD = "third set: labelled and measured before any rule had seen them; rules were made with them since"
-FOURTH = "fourth set: labelled and measured before any rule had seen them; rules were made with them since"
-FIFTH = "fifth set: labelled and measured before any rule had seen them; rules were made with them since"
-SIXTH = "sixth set: labelled and measured before any rule had seen them; rules were made with them since"
-SEVENTH = "seventh set: labelled and measured before any rule had seen them; rules were made with them since"
 
 
 @dataclass(frozen=True)
@@ -193,8 +186,9 @@ def main() -> None:
     if not chosen.repos:
         print("skipped: VERDICTS_REPOS names no folder with repositories")
         return
-    for series, title in enumerate((FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH), start=1):
-        print(title)
+    for series, name in enumerate(SETS, start=1):
+        seen = "rules were made with them" if series == 1 else "labelled and measured before any rule had seen them"
+        print(f"{name} set: {seen}")
         compare_all(chosen, [repository for repository in repositories() if repository.series == series])
         print()
 
