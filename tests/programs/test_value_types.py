@@ -144,3 +144,22 @@ def test_a_module_is_given_what_its_object_is_called_with(
 def test_a_class_that_is_called_in_a_way_of_its_own_is_left_open(tmp_path: Path) -> None:
     definitions = module("isinstance(x, list)") + "    def __call__(self, x):\n        return self.forward([x])\n"
     assert verdict(tmp_path, definitions, "net = Net()\nnet(torch.ones(2))") is not W
+
+
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("x = 3 if x is None else x", M),
+        ("x = x if x is not None else 3", M),
+        ("x = [3] if isinstance(x, int) else x", M),
+        ("x = (x, 1) if x.ndim == 3 else x", M),
+        ("x, y = (y if y is None else x), (x if x is None else y)", M),
+        ("x = 3 if x is None else 4 if x is None else x if x is not None else x", M),
+    ],
+)
+def test_a_value_whose_type_hangs_on_its_own_question_ends(tmp_path: Path, loop: str, expected: Verdict) -> None:
+    definitions = (
+        "def attend(x=None, y=None):\n    for i in range(int(input())):\n"
+        f"        {loop}\n        if x is not None and x is not i:\n            import flash_attn\n    return x\n"
+    )
+    assert verdict(tmp_path, definitions, "attend()") is expected

@@ -115,7 +115,7 @@ class Conditions(Values):
             return Answer(Truth.NO, guard=True)
         known = self.value(where, depth)
         if known.value is UNSAID:
-            return self._types.asked(where) or self._by_name(where)
+            return self._types.asked(where, depth) or self._by_name(where)
         return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
 
     def is_present(self, module: str) -> bool | None:
@@ -167,10 +167,10 @@ class Conditions(Values):
         left = self.value(where.part(test.left), depth)
         right = self.value(where.part(test.comparators[0]), depth)
         if left.value is UNSAID:
-            dimensions = self._types.dimensions(where.part(test.left))
+            dimensions = self._types.dimensions(where.part(test.left), depth)
             left = left if dimensions is None else Known(dimensions)
         if left.value is UNSAID or right.value is UNSAID:
-            return self._types.asked(where) or self._unlike(where, test, left, right)
+            return self._types.asked(where, depth) or self._unlike(where, test, left, right)
         return _held(test.ops[0], left, right)
 
     @staticmethod

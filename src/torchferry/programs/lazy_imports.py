@@ -122,8 +122,8 @@ class LazyImports:
         if exports is None or loaded is None:
             return
         file, names = loaded
-        for name in (*exports.modules, *(file.attributes if exports.stars else ())):
-            for attribute in file.attributes.get(name, ()):
+        for name in file.attributes if exports.stars else [name for name in file.attributes if name in exports.modules]:
+            for attribute in file.attributes[name]:
                 module = names.qualified(attribute.value)
                 if module is not None and self._find(module, path) == package:
                     line = file.statement(attribute).lineno

@@ -181,15 +181,14 @@ class Modules:
             paths = [] if is_others else [path for path in paths if path.endswith("/__init__.py")]
         # a name may be a module itself: from package import module; the package may have no file of its own
         is_folder = bool(paths) or module.startswith(".") or module.rpartition(".")[2] in self._folder_names
-        for name in imported.names if is_folder else ():
-            inner = self.find(f"{module}.{name}", importer)
-            if inner is not None:
-                paths.append(inner)
+        inner = [self.find(f"{module}.{name}", importer) for name in (imported.names if is_folder else ())]
+        paths += (path for path in inner if path is not None)
         for own in paths[:]:
             if self.lazy.exports(own) is not None:
                 for lazily in self.lazy.modules(own, imported.names):
                     paths += self.files_of(lazily, own)
-                self._asking.setdefault(importer, []).append(own)
+                if not imported.names or "*" in imported.names or own in inner:  # else the package has no name there
+                    self._asking.setdefault(importer, []).append(own)
         for path in dict.fromkeys(paths):
             if path != importer:
                 self._connect(Edge(importer, path, imported.line, imported.indented))
@@ -322,7 +321,8 @@ class Modules:
         if path in self._plain:
             self._plain.discard(path)
             self._follow_configuration(path)
-        for module, line in (each for package in self._asking.pop(path, ()) for each in self.lazy.asked(path, package)):
+        asking = dict.fromkeys(self._asking.pop(path, ()))
+        for module, line in (each for package in asking for each in self.lazy.asked(path, package)):
             for file in (file for file in self.files_of(module, path) if file != path):
                 self._connect(Edge(path, file, line, indented=True))
         made = [*self.lazy.take_made(path, self._computed.texts)]

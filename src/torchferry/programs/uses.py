@@ -123,7 +123,7 @@ class Uses:
         self._everywhere: dict[str, bool] = {}
         self._looking: dict[tuple[str, str], frozenset[str]] = {}
         self._namespaces: dict[str, frozenset[str]] = {}
-        self._taken: dict[str, frozenset[str]] = {}
+        self._name_givers: dict[str, dict[str, list[str]]] = {}
         self._making: dict[ClassPlace, tuple[str, ...]] = {}
         self._said: dict[str, Said] = dict(said or {})
         self.lineage = Lineage(sources, modules, lambda path: self._said_in(path).classes)
@@ -311,18 +311,11 @@ class Uses:
         if not self._counts(path):
             return path in words.as_base(name)  # a class derived from it may be used in files that count
         return (
-            not self._names_taken(path).isdisjoint((name, "*"))  # the quickest to ask comes first
+            not self._givers(path).keys().isdisjoint((name, "*"))  # the quickest to ask comes first
             or path in self._looking_up(name, file.path)
             or words.holds_attribute(path, name)
             or words.says(path, name)
         )
-
-    def _names_taken(self, path: str) -> frozenset[str]:
-        """Return the names that a file takes from other modules; `*` for all of one."""
-        if path not in self._taken:
-            imports = self.modules.imports.get(path, ())
-            self._taken[path] = frozenset(name for imported in imports for name in imported.names)
-        return self._taken[path]
 
     def _speaking_of(self, name: str, module: str) -> list[str]:
         """Return the files that may speak of a function or class of a module, in order."""
@@ -365,16 +358,24 @@ class Uses:
         """Whether a file takes a name from another one, or from one that passes it on."""
         todo, met = [path], {path}
         while todo:
-            path = todo.pop()
-            for imported in self.modules.imports.get(path, ()):
-                module = absolute_module(imported.module, path)
-                taken = None if {name, "*"}.isdisjoint(imported.names) else self.modules.find(module, path)
-                if taken == origin:
+            givers = self._givers(todo.pop())
+            for giver in (*givers.get(name, ()), *givers.get("*", ())):
+                if giver == origin:
                     return True
-                if taken is not None and taken not in met:
-                    met.add(taken)
-                    todo.append(taken)
+                if giver not in met:
+                    met.add(giver)
+                    todo.append(giver)
         return False
+
+    def _givers(self, path: str) -> Mapping[str, list[str]]:
+        """Return each name that a file takes from other modules, with those of the project; `*` for all of one."""
+        if path not in self._name_givers:
+            givers = self._name_givers[path] = {}
+            for imported in self.modules.imports.get(path, ()):
+                giver = self.modules.find(absolute_module(imported.module, path), path)
+                for name in imported.names:
+                    givers.setdefault(name, []).extend(() if giver is None else (giver,))
+        return self._name_givers[path]
 
     def _may_be_of(
         self, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str, related: set[str]

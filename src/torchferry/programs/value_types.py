@@ -141,13 +141,19 @@ class ValueTypes:
         self._objects = objects
         self._answer = answer
         self._steps = 0
+        self._is_asked = False
         self._bases: dict[str, frozenset[str] | None] = {}
 
-    def asked(self, where: Expression) -> Answer | None:
-        """Return what a question after a type says: `isinstance(x, list)`, `x is None`; None for another question."""
+    def asked(self, where: Expression, depth: int = 0) -> Answer | None:
+        """Return what a question after a type says: `isinstance(x, list)`, `x is None`; None for another question.
+
+        Args:
+            where: The question.
+            depth: How many expressions were followed to it.
+        """
         test = where.node
         if isinstance(test, ast.Compare):
-            return self._is_none(where, test)
+            return self._is_none(where, test, depth)
         if not isinstance(test, ast.Call) or not test.args:
             return None
         if last_name(test.func) == "is_tensor" and where.names.qualified(test.func) == "torch.is_tensor":
@@ -156,15 +162,20 @@ class ValueTypes:
             wanted = self._named_types(where, test.args[1])
         else:
             return None
-        value = self._whole(where, test.args[0])
+        value = self._whole(where, test.args[0], depth)
         if value is None:
             return None
         answers = {self._is_one(each, wanted) for each in value.types}
         answer = answers.pop() if len(answers) == 1 else None
         return None if answer is None else Answer(Truth.YES if answer else Truth.NO)
 
-    def dimensions(self, where: Expression) -> int | None:
-        """Return how many dimensions something has: `x.ndim`, `x.dim()`, `len(x.shape)`; None where nobody knows."""
+    def dimensions(self, where: Expression, depth: int = 0) -> int | None:
+        """Return how many dimensions something has: `x.ndim`, `x.dim()`, `len(x.shape)`; None where nobody knows.
+
+        Args:
+            where: The expression.
+            depth: How many expressions were followed to it.
+        """
         node = where.node
         if isinstance(node, ast.Call) and last_name(node.func) == "len" and len(node.args) == 1:
             size = node.args[0]
@@ -178,15 +189,15 @@ class ValueTypes:
             )
         else:
             of = node.value if isinstance(node, ast.Attribute) and node.attr == "ndim" else None
-        value = self._whole(where, of) if of is not None else None
+        value = self._whole(where, of, depth) if of is not None else None
         return value.dimensions if value is not None and value.types == {TENSOR} else None
 
-    def _is_none(self, where: Expression, test: ast.Compare) -> Answer | None:
+    def _is_none(self, where: Expression, test: ast.Compare, depth: int) -> Answer | None:
         other = test.comparators[0]
         is_asked = len(test.ops) == 1 and isinstance(other, ast.Constant) and other.value is None
         if not is_asked or not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
             return None
-        value = self._whole(where, test.left)
+        value = self._whole(where, test.left, depth)
         if value is None or (NONE in value.types and len(value.types) > 1):
             return None
         return Answer(Truth.YES if (NONE in value.types) is isinstance(test.ops[0], ast.Is) else Truth.NO)
@@ -227,11 +238,19 @@ class ValueTypes:
 
     # --- types of expressions ---
 
-    def _whole(self, where: Expression, node: ast.expr) -> ValueType | None:
-        """Return the type of an expression in a question."""
-        self._steps = 0
+    def _whole(self, where: Expression, node: ast.expr, depth: int) -> ValueType | None:
+        """Return the type of an expression in a question.
+
+        A type may hang on another question: `x = 1 if x is None else x`. Both share their steps, else there is no end.
+        """
+        is_within, self._is_asked = self._is_asked, True
+        if not is_within:
+            self._steps = 0
         inside = where.file.enclosing_function(where.node) if where.node in where.file.parents else None
-        return self._of(where.part(node), inside, 0)
+        try:
+            return self._of(where.part(node), inside, depth)
+        finally:
+            self._is_asked = is_within
 
     def _of(self, where: Expression, asks: FunctionNode | None, depth: int) -> ValueType | None:
         """Return the type of an expression; `asks` is the function whose parameters are asked for their types."""
