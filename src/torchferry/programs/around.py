@@ -105,6 +105,12 @@ def around(file: PythonFile, node: ast.AST) -> Around:
         elif isinstance(parent, ast.BoolOp) and child in parent.values:
             before = parent.values[: parent.values.index(child)]
             tests += [(value, isinstance(parent.op, ast.And)) for value in before]
+        elif isinstance(parent, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            loops = parent.generators
+            loops = loops[: loops.index(child)] if isinstance(child, ast.comprehension) else loops
+            tests += [(test, True) for loop in loops for test in loop.ifs]
+        elif isinstance(parent, ast.comprehension) and child in parent.ifs:
+            tests += [(test, True) for test in parent.ifs[: parent.ifs.index(child)]]
         elif isinstance(parent, ast.match_case):
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):

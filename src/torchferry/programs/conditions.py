@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Set
 
@@ -152,7 +153,9 @@ class Conditions(Values):
 
     def _compared(self, where: Expression, test: ast.Compare, depth: int) -> Answer:
         if len(test.ops) != 1:
-            return OPEN
+            pairs = itertools.pairwise([test.left, *test.comparators])
+            parts = [ast.Compare(left, [how], [right]) for how, (left, right) in zip(test.ops, pairs, strict=True)]
+            return self.answer(where.part(ast.copy_location(ast.BoolOp(ast.And(), [*parts]), test)), depth)
         asked, names = string_value(test.left), where.names
         if names.qualified(test.comparators[0]) == "os.environ" and isinstance(test.ops[0], (ast.In, ast.NotIn)):
             answer = self._of_variable(asked)

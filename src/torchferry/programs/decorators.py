@@ -139,6 +139,31 @@ def _gives_others(function: ast.FunctionDef) -> bool:
     return False
 
 
+def changes_result(project: Project, file: PythonFile, names: Names, unit: FunctionNode) -> bool:
+    """Whether a decorator of the project may give back something else than a function, or call it otherwise."""
+    return any(
+        _gives_others(function) or _gives_back_others(function)
+        for _, (_, _, function) in definitions(project, file, names, unit)
+    )
+
+
+def _gives_back_others(function: ast.FunctionDef) -> bool:
+    """Whether what stands around a decorated function gives back anything but it, or what it gave back."""
+    parts = [*ast.walk(function)]
+    functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
+    decorated = {argument.arg for each in functions for argument in each.args.args}
+    results = {
+        target.id
+        for part in parts
+        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call) and _is_one_of(part.value.func, decorated)
+        for target in part.targets
+        if isinstance(target, ast.Name)
+    }
+    same = results | decorated | {each.name for each in functions}
+    returns = (part.value for part in parts if isinstance(part, ast.Return))
+    return not all(isinstance(value, (ast.Name, ast.Call)) and _is_one_of(callee(value), same) for value in returns)
+
+
 def definitions(
     project: Project, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[tuple[ast.expr, tuple[PythonFile, Names, ast.FunctionDef]]]:

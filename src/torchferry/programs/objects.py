@@ -38,6 +38,8 @@ from torchferry.programs.parameters import (
     default_of,
     function_of,
     given_by,
+    given_itself,
+    is_given_by_python,
 )
 from torchferry.programs.parser_words import ParserWords
 from torchferry.programs.per_file import per_file
@@ -293,9 +295,10 @@ class Objects:
             filled = self._filled(Expression(file, names, argument.annotation), depth, prefix)
             if filled is not None:
                 return filled
-        bound = isinstance(file.parents.get(function), ast.ClassDef)
+        owner = file.parents.get(function)
         found: list[tuple[Object, ...] | None] = []
         for number, (other, other_names, call) in enumerate(self.facts.calls_of(file, function)):
+            bound = is_given_by_python(owner, function, call)
             given = given_by(file.path, function, call, other.path, bound=bound).get(key)
             if given is None or number >= MOST_CALLS:
                 return None
@@ -330,7 +333,7 @@ class Objects:
             key = string_value(node.args[1])
             return self._inside(self.of(where.part(node.args[0]), depth), key, depth) if key is not None else None
         method = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if name == "get" and method is not None and first is not None:
+        if name in ("get", "pop") and method is not None and first is not None:
             key = string_value(first)
             return self._inside(self.of(where.part(method), depth), key, depth) if key is not None else None
         if name in _SAME and first is not None and (method is None or qualified) and not self._is_project(where, node):
@@ -344,6 +347,11 @@ class Objects:
         if name.endswith(("ArgumentParser", "ArgParser")) and self.defined(where, node) is None:
             return (ParserObject(where),)
         defined = self.defined(where, node)
+        if defined is None and _makes_own_class(where, node):
+            classes = self.of(where.part(node.func), depth) or ()
+            asked = [each for each in classes if isinstance(each, ClassObject) and each.made is None]
+            if asked and len(asked) == len(classes):
+                return self._union(self._made(each._replace(made=where), where, node) for each in asked)
         if isinstance(defined, tuple):
             file, names, definition = defined
             if isinstance(definition, ast.ClassDef):
@@ -425,7 +433,7 @@ class Objects:
         self, where: Expression, call: ast.Call, inside: Expression, function: FunctionNode
     ) -> dict[Parameter, Expression]:
         """Return what a call gives to the parameters of a function."""
-        bound = isinstance(inside.file.parents.get(function), ast.ClassDef)
+        bound = is_given_by_python(inside.file.parents.get(function), function, call)
         given = given_by(inside.file.path, function, call, where.file.path, bound=bound)
         defaults = {default_of(function.args, argument) for argument in _named(function)}
         if is_configurable(inside.file, inside.names, function):
@@ -457,13 +465,8 @@ class Objects:
             found = self.method(of, name)
             if found is not None:
                 inside, function = found
-                positions = [*function.args.posonlyargs, *function.args.args]
-                more = {}
-                if positions and positions[0].arg in ("self", "cls"):
-                    key = Parameter(inside.file.path, function.lineno, positions[0].arg)
-                    whole = of.made if of.made is not None else where.part(node.func.value)  # type: ignore[attr-defined]
-                    more[key] = whole
-                return self._returned(where, node, inside, function, more, depth, element)
+                itself = of.made if of.made is not None else where.part(node.func.value)  # type: ignore[attr-defined]
+                return self._returned(where, node, inside, function, given_itself(found, itself), depth, element)
             if name in _PARSED:
                 is_tap = "Tap" in {last_name(base) for base in of.node.bases}
                 return (of._replace(by_options=True),) if is_tap else (OptionsObject(None),)
@@ -560,6 +563,19 @@ def _gathered(file: PythonFile, binding: ast.AST) -> ast.expr | None:
         statement = file.parents.get(several)
         return statement.value if isinstance(statement, ast.Assign) else None
     return assigned_value(file, binding)
+
+
+def _makes_own_class(where: Expression, call: ast.Call) -> bool:
+    """Whether a call makes an object of what a class method gets as its class, of what is written there: `cls(4)`."""
+    bindings = where.names.bindings(call.func) if isinstance(call.func, ast.Name) else []
+    argument = bindings[0] if len(bindings) == 1 else None
+    function = function_of(where.file, argument) if isinstance(argument, ast.arg) else None
+    return (
+        function is not None
+        and argument in function.args.args[:1]
+        and any(last_name(each) == "classmethod" for each in function.decorator_list)
+        and not any(keyword.arg is None for keyword in call.keywords)
+    )
 
 
 def _named(function: FunctionNode) -> list[ast.arg]:

@@ -87,6 +87,39 @@ def given_by(path: str, function: FunctionNode, call: ast.Call, caller: str, *, 
     return found
 
 
+def is_given_by_python(owner: ast.AST | None, function: FunctionNode, call: ast.Call | None = None) -> bool:
+    """Whether Python gives the first parameter of a function, as it does with `self`.
+
+    Not that of a static method, and not where a method is asked of its class: `Base.__init__(self, width)`.
+
+    Args:
+        owner: What the function stands in.
+        function: The function.
+        call: The call; None where it does not count.
+    """
+    if not isinstance(owner, ast.ClassDef) or any(
+        last_name(each) == "staticmethod" for each in function.decorator_list
+    ):
+        return False
+    asked = call.func if call is not None else None
+    if call is None or not isinstance(asked, ast.Attribute) or asked.attr != function.name or not call.args:
+        return True
+    if any(last_name(each) == "classmethod" for each in function.decorator_list):
+        return True
+    of = last_name(asked.value) if isinstance(asked.value, (ast.Name, ast.Attribute)) else ""
+    is_itself = isinstance(call.args[0], ast.Name) and call.args[0].id == "self"
+    return of != owner.name and not (is_itself and of[:1].isupper())
+
+
+def given_itself(method: tuple[Expression, FunctionNode], itself: Expression) -> dict[Parameter, Expression]:
+    """Return what Python gives to a method by itself: the object that it is asked of."""
+    inside, function = method
+    positions = [*function.args.posonlyargs, *function.args.args]
+    if not positions or positions[0].arg not in ("self", "cls"):
+        return {}
+    return {Parameter(inside.file.path, function.lineno, positions[0].arg): itself}
+
+
 def default_of(arguments: ast.arguments, argument: ast.arg) -> ast.expr | None:
     """Return the default value of a parameter, or None."""
     positions = [*arguments.posonlyargs, *arguments.args]
@@ -187,5 +220,5 @@ def mandatory(file: PythonFile, function: FunctionNode) -> list[str]:
     """Return the parameters that every call must give something."""
     arguments = function.args
     positions = [*arguments.posonlyargs, *arguments.args]
-    bound = isinstance(file.parents.get(function), ast.ClassDef)
+    bound = is_given_by_python(file.parents.get(function), function)
     return [each.arg for each in positions[bound : len(positions) - len(arguments.defaults)]]

@@ -13,6 +13,7 @@ from torchferry.programs.parameters import (
     default_of,
     function_of,
     given_by,
+    is_given_by_python,
 )
 from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.source.flow.syntax import last_name
@@ -68,10 +69,11 @@ class ParserWords:
         function = function_of(loaded[0], argument) if loaded is not None and argument is not None else None
         if loaded is None or argument is None or function is None:
             return _UNTOLD
-        bound = isinstance(loaded[0].parents.get(function), ast.ClassDef)
+        owner = loaded[0].parents.get(function)
         default = default_of(function.args, argument)
         found: dict[GivenWords, None] = {}
         for number, (file, names, call) in enumerate(self._facts.calls_of(loaded[0], function)):
+            bound = is_given_by_python(owner, function, call)
             given = given_by(key.path, function, call, file.path, bound=bound).get(key)
             if given is None or number >= MOST_CALLS or len(found) > _MOST_LISTS:
                 return _UNTOLD

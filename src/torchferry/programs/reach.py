@@ -27,8 +27,9 @@ from torchferry.programs.parameters import Parameter
 from torchferry.programs.sources import Sources, current
 from torchferry.programs.stored import is_stub
 from torchferry.programs.surroundings import Surroundings
+from torchferry.programs.unmade_classes import UnmadeClasses
 from torchferry.programs.use_kinds import Place
-from torchferry.programs.uses import Uses
+from torchferry.programs.uses import Uses, is_implicit
 from torchferry.source.import_calls import ImportTime
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile
@@ -94,12 +95,12 @@ class Reach:
         """Those to which no way leads that is as sure."""
         self._from_files: dict[tuple[str, str], tuple[Way | None, Need | None]] = {}
         """The surest ways to files, by the error that is asked for, and the last need where the search gave up."""
-        self._only_guarded: dict[ast.ClassDef, bool] = {}
         self._nested = 0  # searches from files that are under way
         self._cut = 0  # searches that looked at as many places as any may
         self._plain: set[str] | None = None
         self.settings = frozenset(conditions.facts.settings())
         """The settings files that the program is started with, or names itself, where that is known."""
+        self._unmade = UnmadeClasses(sources, closure, conditions, surroundings, uses)
         self._meant = MeantUses(program, sources, closure, surroundings, uses, self.settings)
 
     def way(
@@ -549,22 +550,21 @@ class Reach:
         return arrival
 
     def _as_made(self, arrival: Arrival, file: PythonFile, names: Names, unit: FunctionNode) -> Arrival:
-        """Return an arrival in a method of a class of which no object is made where something is lacking.
+        """Return an arrival in a method of a class of which no object is made: something is lacking, or not asked for.
 
         A method is looked for by its name: `(Fast if cupy else Slow)().run()` may be either's.
         """
         owner = file.parents.get(unit)
-        if arrival.need >= Need.GUARDED or not (isinstance(owner, ast.ClassDef) and self.surroundings.lacks(file.path)):
+        if arrival.need >= Need.OPTION or not isinstance(owner, ast.ClassDef) or is_implicit(unit.name):
             return arrival
-        if owner not in self._only_guarded:
-            places = [use.place for use in self.uses.of(file, names, owner) if use.place.path in self.closure]
-            self._only_guarded[owner] = bool(places) and all(map(self._is_place_out_of_reach, places))
-        return arrival._replace(need=Need.GUARDED) if self._only_guarded[owner] else arrival
-
-    def _is_place_out_of_reach(self, place: Place) -> bool:
-        """Whether a place stands under a condition that asks for something that the target does not have."""
-        loaded = self.sources.file(place.path) if place.node is not None else None
-        return loaded is not None and self._is_out_of_reach(*loaded, current(loaded[0], place.node))  # type: ignore
+        answer = self._unmade.answer(file, names, owner)
+        if answer is None:
+            return arrival
+        need = max(arrival.need, Need.GUARDED if answer.guard else Need.OPTION)
+        is_said = answer.option and not answer.guard
+        return arrival._replace(
+            need=need, options=_with(arrival.options, answer.option) if is_said else arrival.options
+        )
 
     def _led_here(self, arrival: Arrival) -> Arrival:
         """Return an arrival with its own place as one more step."""

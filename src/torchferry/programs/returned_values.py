@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from torchferry.programs.answers import Known, Truth
-from torchferry.programs.around import around
+from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.decorators import changes_result
 from torchferry.programs.members import Members
+from torchferry.programs.object_kinds import ClassObject, Object
 from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import Expression
+from torchferry.programs.parameters import Expression, given_itself
+from torchferry.programs.per_file import per_file
 from torchferry.programs.program_facts import ProgramFacts, agreed
-from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around, returns_of
+from torchferry.programs.stored import IMPORTS, in_handler_of, is_guarded, loops_around, returns_of, yields
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import ImportTime, import_of, taken_apart
@@ -20,6 +23,12 @@ from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
 UNTOLD = Known(UNSAID)
+
+_MOST_RETURNS = 6
+"""Places by which a method is left; one that has more computes."""
+
+_MOST_METHODS = 4
+"""Objects that a method may be asked of; where there are more, nobody can tell what it gives back."""
 
 
 class ValueLookup(Protocol):
@@ -83,12 +92,55 @@ class ReturnedValues:
         qualified = where.names.qualified(node.func)
         if defined is None and qualified is not None:
             defined = self._sources.project.definition(qualified, where.file.path)
+        if defined is None and isinstance(node.func, ast.Attribute):
+            return self._of_method(where, node, node.func.value, node.func.attr, depth, part)
+        if defined is None and isinstance(node.func, (ast.Name, ast.Call)):
+            return self._of_method(where, node, node.func, "__call__", depth, part)
         function = defined[2] if defined is not None else None
         if defined is None or not isinstance(function, ast.FunctionDef):
             return UNTOLD
-        other, other_names, _ = defined
-        inside = Expression(other, other_names, node)
+        inside = Expression(*defined[:2], node)
         inside = inside._replace(given=self._objects.arguments(where, node, inside, function))
+        return self._of_function(inside, node, function, depth, part)
+
+    def _of_method(
+        self, where: Expression, node: ast.Call, of: ast.expr, name: str, depth: int, part: int | None
+    ) -> Known:
+        """Return what the method of a name gives back, where all objects that it may be asked of agree."""
+        itself = where.part(of)
+        if isinstance(of, ast.Call) and last_name(of.func) == "super" and not of.args:
+            around_it = where.file.enclosing_class(node)
+            function = where.file.enclosing_function(node)
+            if around_it is None or not isinstance(function, FunctionNode) or not function.args.args:
+                return UNTOLD
+            itself = where.part(ast.copy_location(ast.Name(function.args.args[0].arg, ast.Load()), of))
+            asked_of: Iterable[Object] = self._objects.bases(ClassObject(where.file, where.names, around_it))
+        else:
+            asked_of = self._objects.of(itself, depth) or ()
+        told: list[Known] = []
+        for each in asked_of:
+            method = self._objects.method(each, name) if isinstance(each, ClassObject) else None
+            if method is None or not isinstance(each, ClassObject) or len(told) == _MOST_METHODS:
+                return UNTOLD
+            if name == "__call__" and each.made is None:
+                return UNTOLD  # a call of the class makes an object
+            inside, function = method
+            if not isinstance(function, ast.FunctionDef) or not _gives_plain(inside.file, function):
+                return UNTOLD
+            given = {
+                **self._objects.arguments(where, node, inside, function),
+                **given_itself(method, each.made if each.made is not None else itself),
+            }
+            told.append(self._of_function(inside._replace(given=given), node, function, depth, part))
+        return told[0] if told and all(each.agrees(told[0]) for each in told) else UNTOLD
+
+    def _of_function(
+        self, inside: Expression, node: ast.Call, function: ast.FunctionDef, depth: int, part: int | None
+    ) -> Known:
+        """Return what a function gives back; `inside` has what it is given."""
+        other = inside.file
+        if yields(other, function) or changes_result(self._sources.project, other, inside.names, function):
+            return UNTOLD
         returns = returns_of(other, function)
         guarded = [each for each in returns if is_guarded(other, each)]
         if guarded:
@@ -165,6 +217,29 @@ class ReturnedValues:
         ]
         module = self._values.text(asked[0], depth) if len(asked) == 1 else None
         return None if module is None else self._values.is_present(module)
+
+
+_PLAIN = (
+    ast.Constant, ast.Name, ast.Attribute, ast.Compare, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Subscript, ast.Tuple,
+)  # fmt: skip
+"""What a method gives back that answers a question, and does not compute."""
+
+
+@per_file
+def _gives_plain(file: PythonFile, function: ast.FunctionDef) -> bool:
+    """Whether a method answers a question: what it gives back can be read off, or is asked of another such method."""
+    values = [each.value for each in returns_of(file, function)]
+    return 0 < len(values) <= _MOST_RETURNS and all(
+        value is None or isinstance(value, _PLAIN) or _asks(value) for value in values
+    )
+
+
+def _asks(value: ast.expr) -> bool:
+    """Whether a call asks the base of a class, the object itself, or one of Python's functions for an answer."""
+    if not isinstance(value, ast.Call):
+        return False
+    of = value.func.value if isinstance(value.func, ast.Attribute) else value.func
+    return last_name(of) in ("self", "super", "bool", "int", "len", "any", "all")
 
 
 def _part(value: ast.expr | None, part: int | None) -> ast.expr | None:

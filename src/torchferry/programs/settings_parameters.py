@@ -19,7 +19,7 @@ from torchferry.programs.inherited_calls import inheriting
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.made_objects import TARGET, Making, SettingsName, last_key, makings, whole_name
 from torchferry.programs.object_kinds import ABSENT, UNKNOWN, Member, Object, OtherObject, SettingsObject
-from torchferry.programs.parameters import Expression, Parameter, given_by
+from torchferry.programs.parameters import Expression, Parameter, given_by, is_given_by_python
 from torchferry.programs.program_facts import MAKING_WORDS, ProgramFacts
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
@@ -443,10 +443,11 @@ class SettingsParameters:
             return False
         bindings = what.names.bindings(name) if isinstance(name, ast.Name) else []
         argument = bindings[0] if len(bindings) == 1 and isinstance(bindings[0], ast.arg) else None
-        bound = isinstance(file.parents.get(function), ast.ClassDef)
+        owner = file.parents.get(function)
         for other, names, call in self._facts.calls_of(file, function):
             inner = None
             if argument is not None:
+                bound = is_given_by_python(owner, function, call)
                 given = given_by(file.path, function, call, other.path, bound=bound)
                 value = given.get(Parameter(file.path, function.lineno, argument.arg))
                 is_written = value is not None and value.path == other.path
@@ -461,7 +462,7 @@ def _position(file: PythonFile, of: FunctionNode | ast.ClassDef, name: str) -> i
     if isinstance(of, ast.ClassDef):
         return -1
     positions = [argument.arg for argument in (*of.args.posonlyargs, *of.args.args)]
-    positions = positions[isinstance(file.parents.get(of), ast.ClassDef) :]
+    positions = positions[is_given_by_python(file.parents.get(of), of) :]
     return positions.index(name) if name in positions else -1
 
 

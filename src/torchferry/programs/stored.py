@@ -118,6 +118,13 @@ def returns_of(file: PythonFile, function: FunctionNode) -> list[ast.Return]:
     return [part for part in returns if file.enclosing_function(part) is function]
 
 
+@per_file
+def yields(file: PythonFile, function: FunctionNode) -> bool:
+    """Whether a call of a function gives back a generator."""
+    parts = (part for part in ast.walk(function) if isinstance(part, (ast.Yield, ast.YieldFrom)))
+    return any(file.enclosing_function(part) is function for part in parts)
+
+
 def stored_before(file: PythonFile, node: ast.Attribute) -> ast.expr | None:
     """Return what `args.name = ...` gives an attribute, where that is run before it is asked, whatever holds."""
     if not isinstance(node.value, ast.Name) or node.value.id in ("self", "cls"):
@@ -181,15 +188,18 @@ def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Call
 
 
 def calls_of_base(file: PythonFile, base: str) -> Iterator[ast.Call]:
-    """Yield the calls `super().__init__(...)` in classes of a file that are derived from one of this name."""
-    for derived in file.classes:
-        if base not in {last_name(of_class) for of_class in derived.bases}:
+    """Yield where classes derived from one of a name call its method: `super().__init__()`, `Base.__init__(self)`."""
+    for callee in file.attributes.get("__init__", ()):
+        call, whose = file.parents.get(callee), callee.value
+        derived = file.enclosing_class(call) if isinstance(call, ast.Call) and call.func is callee else None
+        if derived is None:
             continue
-        for callee in file.attributes.get("__init__", ()):
-            call, whose = file.parents.get(callee), callee.value
-            is_super = isinstance(whose, ast.Call) and last_name(whose.func) == "super"
-            if is_super and isinstance(call, ast.Call) and file.enclosing_class(call) is derived:
+        assert isinstance(call, ast.Call)
+        if isinstance(whose, ast.Call) and last_name(whose.func) == "super":
+            if base in map(last_name, derived.bases):
                 yield call
+        elif last_name(whose) == base != derived.name:
+            yield call
 
 
 def is_stub(names: Names, value: ast.expr | None) -> bool:

@@ -15,7 +15,7 @@ from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.handed_out import hands_out
 from torchferry.programs.model import Step
 from torchferry.programs.modules import Modules
-from torchferry.programs.parameters import Given, Parameter, given_by
+from torchferry.programs.parameters import Given, Parameter, given_by, is_given_by_python
 from torchferry.programs.sources import Sources
 from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import last_name
@@ -101,7 +101,7 @@ class Surroundings:
                 (part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None
             )
         if isinstance(called, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from self.given(file.path, called, call, path, bound=isinstance(owner, ast.ClassDef))
+            yield from self.given(file.path, called, call, path, bound=is_given_by_python(owner, called, call))
 
     def definitions(self, file: PythonFile, names: Names, unit: FunctionNode) -> tuple[tuple[Definition, ...], bool]:
         """Return the definitions that must be chosen for a function to be meant, and whether one is replaced."""

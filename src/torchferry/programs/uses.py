@@ -88,7 +88,7 @@ def _commands(of: ast.ClassDef | ast.Module) -> tuple[str, ...]:
     return tuple(part.name for part in of.body if isinstance(part, FunctionNode) and part.name[:1] != "_")
 
 
-def _is_implicit(name: str) -> bool:
+def is_implicit(name: str) -> bool:
     """Whether Python or torch calls a method of the name."""
     return (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
 
@@ -188,7 +188,7 @@ class Uses:
             for call in commands_of_class(*loaded, owner.name) if loaded is not None else ():
                 called = True
                 yield Use(Place(path, call), Need.OPTION, option=name, others=_commands(owner))
-        if called or _is_implicit(name):
+        if called or is_implicit(name):
             return
         if name.startswith("__") or self.lineage.has_foreign_base(names, owner):
             yield from self._uses_of_name(file, names, owner, set())
@@ -211,7 +211,7 @@ class Uses:
             if asking:
                 return
         name = known_as.name
-        if _is_implicit(name):
+        if is_implicit(name):
             uses = self._uses_of_name(file, names, owner, set())
             yield from (use._replace(beside=(*use.beside, *tests)) for use in uses)
         else:
@@ -324,14 +324,13 @@ class Uses:
 
     def _looking_up(self, name: str, module: str) -> frozenset[str]:
         """Return the files that may look a function or class of a module up by a computed name."""
-        key = (name, module)
-        if key not in self._looking:
-            self._looking[key] = frozenset(
+        if (name, module) not in self._looking:
+            self._looking[name, module] = frozenset(
                 path
                 for path in self.sources.words.holding_any(namespaces.WORDS)
                 if any(of == module or self._passes_on(of, name, module) for of in self._looked_into(path))
             )
-        return self._looking[key]
+        return self._looking[name, module]
 
     def _looked_into(self, path: str) -> frozenset[str]:
         """Return the files of the project that a file looks something up in, without its syntax."""

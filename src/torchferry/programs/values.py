@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.programs.answers import Answer, Known, Truth
 from torchferry.programs.around import FunctionNode, around
@@ -17,6 +17,7 @@ from torchferry.programs.inherited_calls import inherited_calls
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
+from torchferry.programs.operations import Operations, Unordered
 from torchferry.programs.parameters import (
     MOST_CALLS,
     Expression,
@@ -25,6 +26,7 @@ from torchferry.programs.parameters import (
     called_as,
     default_of,
     function_of,
+    is_given_by_python,
 )
 from torchferry.programs.path_values import PathValues
 from torchferry.programs.program_facts import COMMAND_LIBRARIES, OncePerProgram, ProgramFacts, agreed
@@ -40,7 +42,6 @@ from torchferry.programs.stored import (
 )
 from torchferry.programs.switches import UNSAID
 from torchferry.programs.tables import commands_in
-from torchferry.programs.text_values import TextValues
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
@@ -60,8 +61,6 @@ _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
 
-_CONVERTS = frozenset({"bool", "str", "Path", "PurePath", "int", "float", "lower", "upper", "strip", "strtobool"})
-
 
 class Values(ABC):
     """Evaluates expressions for one program.
@@ -79,7 +78,7 @@ class Values(ABC):
         self._objects.by_settings = self._members.by_settings = self._by_settings.of
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self._by_settings.answer = self.answer
-        self._texts = TextValues(self)
+        self._operations = Operations(self)
         self._gin = GinBindings(facts.sources.project.root)
         self._returned = ReturnedValues(facts, self._objects, self._members, self)
         self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
@@ -100,8 +99,7 @@ class Values(ABC):
         if isinstance(node, ast.Constant):
             return Known(node.value)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            parts = [self.value(where.part(part), depth + 1) for part in node.elts]
-            return UNTOLD if any(part.value is UNSAID for part in parts) else Known(tuple(p.value for p in parts))
+            return self._elements(where, node.elts, depth, is_set=isinstance(node, ast.Set))
         if isinstance(node, (ast.Name, ast.Attribute)):
             qualified = where.names.qualified(node)
             if qualified in _HOST:
@@ -118,8 +116,10 @@ class Values(ABC):
             return self._called(where, node, depth)
         if isinstance(node, ast.IfExp):
             return self._chosen(where, node, depth)
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+        if isinstance(node, ast.JoinedStr):
             return self._joined(where, node, depth)
+        if isinstance(node, ast.BinOp):
+            return self._operations.of_operator(where, node, depth) or UNTOLD
         if isinstance(node, ast.BoolOp):
             return self._either(where, node, depth)
         if isinstance(node, (ast.UnaryOp, ast.Compare)):
@@ -140,11 +140,18 @@ class Values(ABC):
             return known
         return known._replace(option=known.option or answer.option, guard=known.guard or answer.guard)
 
-    def _joined(self, where: Expression, node: ast.JoinedStr | ast.BinOp, depth: int) -> Known:
-        """Return the text that texts are put together to: `"run_" + mode`, `f"run_{mode}"`."""
-        parts = node.values if isinstance(node, ast.JoinedStr) else [node.left, node.right]
+    def _elements(self, where: Expression, nodes: Iterable[ast.expr | None], depth: int, *, is_set: bool) -> Known:
+        """Return the elements that are written down, where all of them are known."""
+        parts = [UNTOLD if part is None else self.value(where.part(part), depth + 1) for part in nodes]
+        if any(part.value is UNSAID for part in parts):
+            return UNTOLD
+        values = tuple(part.value for part in parts)
+        return Known(Unordered(dict.fromkeys(values)) if is_set else values)
+
+    def _joined(self, where: Expression, node: ast.JoinedStr, depth: int) -> Known:
+        """Return the text that texts are put together to: `f"run_{mode}"`."""
         option, texts = "", []
-        for part in parts:
+        for part in node.values:
             if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion > 0):
                 return UNTOLD
             inner = part.value if isinstance(part, ast.FormattedValue) else part
@@ -275,8 +282,7 @@ class Values(ABC):
         parts = node.keys if isinstance(node, ast.Dict) else node.elts  # type: ignore[attr-defined]
         if not parts or not self._is_never_changed(where, name, is_global):
             return UNTOLD  # something is added to it: a queue, a table
-        known = [UNTOLD if part is None else self.value(where.part(part), depth + 1) for part in parts]
-        return UNTOLD if any(each.value is UNSAID for each in known) else Known(tuple(each.value for each in known))
+        return self._elements(where, parts, depth, is_set=not isinstance(node, ast.List))
 
     def _is_never_changed(self, where: Expression, name: str, is_global: bool) -> bool:
         """Whether a list is only read by its name, in all files of the program where it is the module's."""
@@ -317,9 +323,9 @@ class Values(ABC):
     # --- attributes and items ---
 
     def _attribute(self, where: Expression, node: ast.Attribute, depth: int) -> Known:
-        of_text = self._texts.of_attribute(where, node, depth)
-        if of_text is not None:
-            return of_text
+        of_path = self._operations.of_attribute(where, node, depth)
+        if of_path is not None:
+            return of_path
         stored = stored_before(where.file, node)
         if stored is not None:
             return self.value(where.part(stored), depth + 1)
@@ -334,9 +340,9 @@ class Values(ABC):
         return UNTOLD if known is None else known
 
     def _item(self, where: Expression, node: ast.Subscript, depth: int) -> Known:
-        of_text = self._texts.of_item(where, node, depth)
-        if of_text is not None:
-            return of_text
+        element = self._operations.of_item(where, node, depth)
+        if element is not None:
+            return element
         key = string_value(node.slice)
         doc = docopt_text(where.file, where.names, node.value) if key is not None and key.startswith("-") else None
         if key is not None and doc is not None:
@@ -410,7 +416,7 @@ class Values(ABC):
         qualified = where.names.qualified(node.func) or ""
         if qualified == "platform.system":
             return Known("Linux")
-        if name in ("get", "getenv") and node.args:
+        if name in ("get", "getenv", "pop") and node.args:
             return self._got(where, node, qualified, depth)
         if name == "getattr" and len(node.args) > 1:
             key = string_value(node.args[1])
@@ -424,21 +430,15 @@ class Values(ABC):
         if name == "find_spec":
             asked = self.text(where.part(node.args[0]), depth) if node.args else None
             return self._spec(asked) if asked is not None else UNTOLD
-        if name in _CONVERTS:
-            inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
-            known = self.value(where.part(inner), depth + 1) if inner is not None else UNTOLD
-            if isinstance(known.value, str) and name in ("lower", "upper", "strip"):
-                return known._replace(value=getattr(known.value, name)())
-            return known
-        of_text = self._texts.of_call(where, node, depth)
-        return self._returned.of(where, node, depth) if of_text is None else of_text
+        computed = self._operations.of_call(where, node, depth)
+        return self._returned.of(where, node, depth) if computed is None else computed
 
     def _got(self, where: Expression, node: ast.Call, qualified: str, depth: int) -> Known:
         key = self.text(where.part(node.args[0]), depth)
         if key is None:
             return UNTOLD
         default = where.part(node.args[1] if len(node.args) > 1 else ast.copy_location(ast.Constant(None), node))
-        if qualified in ("os.environ.get", "os.getenv"):
+        if qualified in ("os.environ.get", "os.environ.pop", "os.getenv"):
             return UNTOLD if key in _BY_LAUNCHERS else self._of_environment(default, key, depth)
         of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
         known = self._member(where.part(of), key, depth)
@@ -498,7 +498,7 @@ class Values(ABC):
             return UNTOLD
         owner = file.parents.get(function)
         positions = [*arguments.posonlyargs, *arguments.args]
-        index = positions.index(argument) - isinstance(owner, ast.ClassDef) if argument in positions else -1
+        index = positions.index(argument) if argument in positions else -1
         values: list[Known] = []
         calls = [*self.facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
@@ -506,10 +506,17 @@ class Values(ABC):
         for other, other_names, call in calls:
             if len(values) >= MOST_CALLS:
                 return UNTOLD
-            values.append(self._given(Expression(other, other_names, call), call, argument.arg, index, default, depth))
+            asked = index - is_given_by_python(owner, function, call)
+            values.append(self._given(Expression(other, other_names, call), call, argument.arg, asked, default, depth))
         by_settings = self._by_settings.of(file, function, argument.arg)
         is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
-        if is_made and not by_settings and self.facts.may_be_given_unnamed(file, function, argument.arg, index):
+        if (
+            is_made
+            and not by_settings
+            and self.facts.may_be_given_unnamed(
+                file, function, argument.arg, index - is_given_by_python(owner, function)
+            )
+        ):
             return UNTOLD
         values += [self._of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings]
         if not values:
