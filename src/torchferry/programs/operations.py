@@ -89,8 +89,10 @@ class Operations:
             return None
         return known._replace(value=getattr(PurePosixPath(known.value), node.attr))
 
-    def of_operator(self, where: Expression, node: ast.BinOp, depth: int) -> Known | None:
-        """Return what an operator makes of two values: numbers, texts that are put together."""
+    def of_operator(self, where: Expression, node: ast.BinOp | ast.UnaryOp, depth: int) -> Known | None:
+        """Return what an operator makes of values: `-1`, numbers, texts that are put together."""
+        if isinstance(node, ast.UnaryOp):
+            return self._computed(where, operator.neg, [node.operand], depth)
         compute = _OPERATORS.get(type(node.op))
         return None if compute is None else self._computed(where, compute, [node.left, node.right], depth)
 

@@ -560,11 +560,11 @@ class Reach:
         answer = self._unmade.answer(file, names, owner)
         if answer is None:
             return arrival
+        if answer.truth is Truth.OPEN:
+            return arrival._replace(need=max(arrival.need, Need.CHOSEN), choices=_with(arrival.choices, answer.option))
         need = max(arrival.need, Need.GUARDED if answer.guard else Need.OPTION)
-        is_said = answer.option and not answer.guard
-        return arrival._replace(
-            need=need, options=_with(arrival.options, answer.option) if is_said else arrival.options
-        )
+        options = arrival.options if answer.guard or not answer.option else _with(arrival.options, answer.option)
+        return arrival._replace(need=need, options=options)
 
     def _led_here(self, arrival: Arrival) -> Arrival:
         """Return an arrival with its own place as one more step."""

@@ -227,7 +227,8 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
     value: Value = UNSAID
     action = string_value(keywords.get("action")) or ""
     own_action = last_name(keywords["action"]) if "action" in keywords and not action else ""
-    is_own = bool(own_action) and own_action != "BooleanOptionalAction" and kind == "add_argument"
+    is_open = "action" in keywords and not (action or own_action)  # what it does is computed
+    is_own = is_open or (bool(own_action) and own_action != "BooleanOptionalAction" and kind == "add_argument")
     sets = tuple(_stored_by(file, own_action)) if is_own else ()
     if "default" in keywords:
         value = _literal(keywords["default"])
@@ -237,7 +238,7 @@ def _of_call(file: PythonFile, call: ast.Call) -> Iterator[Switch]:
         value = _literal(call.args[1])
     elif kind == "option" and "is_flag" in keywords:
         value = False
-    elif any(name.startswith("-") for name in flags) and "required" not in keywords:
+    elif any(name.startswith("-") for name in flags) and "required" not in keywords and not is_open:
         value = None
     given = keywords.get("type")
     if isinstance(value, str) and given is not None:

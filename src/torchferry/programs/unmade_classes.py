@@ -1,4 +1,4 @@
-"""Classes of which a program makes no object, since a condition around each place that would make one does not hold."""
+"""Classes of which a program makes no object, or perhaps none: a condition stands around each place that makes one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_PLACES = 20
 
 
 class UnmadeClasses:
-    """Says by what condition no object of a class is made, for one program.
+    """Says by what condition no object of a class is made, or perhaps none, for one program.
 
     Args:
         sources: The project's files.
@@ -45,7 +45,7 @@ class UnmadeClasses:
         self._answers: dict[ast.ClassDef, Answer | None] = {}
 
     def answer(self, file: PythonFile, names: Names, owner: ast.ClassDef) -> Answer | None:
-        """Return the answer by which no object of a class is made; None where one is, or may be."""
+        """Return the answer by which no object of a class is made, an open one where a choice decides; else None."""
         if owner not in self._answers:
             self._answers[owner] = self._found(file, names, owner) if self._is_made_by_name(owner) else None
         return self._answers[owner]
@@ -58,7 +58,7 @@ class UnmadeClasses:
             if answer is None:
                 return None
             told.append(answer)
-        return min(told, key=lambda each: each.guard, default=None)
+        return min(told, key=lambda each: (each.truth is not Truth.OPEN, each.guard), default=None)
 
     def _is_made_by_name(self, owner: ast.ClassDef) -> bool:
         """Whether objects of a class are made by its name alone: it is not derived from, kept, or named in a text."""
@@ -71,12 +71,17 @@ class UnmadeClasses:
         )
 
     def _passed_over(self, place: Place) -> Answer | None:
-        """Return the answer by which a place is passed over: that of a condition around it; None where it is not."""
+        """Return the answer by which a place is passed over, or may be: that of a condition around it; else None."""
         loaded = self._sources.file(place.path) if place.node is not None else None
         if loaded is None or place.node is None:
             return None
+        undecided: Answer | None = None
         for test, wanted in self._surroundings.of(loaded[0], current(loaded[0], place.node)).tests:
             answer, _ = self._conditions.told(*loaded, test)
-            if answer.truth is not Truth.OPEN and (answer.truth is Truth.YES) != wanted:
+            if answer.truth is Truth.OPEN:
+                undecided = undecided or answer._replace(
+                    option=self._surroundings.condition(place.path, test, wanted=wanted)
+                )
+            elif (answer.truth is Truth.YES) != wanted:
                 return answer
-        return None
+        return undecided

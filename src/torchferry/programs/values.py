@@ -118,7 +118,7 @@ class Values(ABC):
             return self._chosen(where, node, depth)
         if isinstance(node, ast.JoinedStr):
             return self._joined(where, node, depth)
-        if isinstance(node, ast.BinOp):
+        if isinstance(node, ast.BinOp) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)):
             return self._operations.of_operator(where, node, depth) or UNTOLD
         if isinstance(node, ast.BoolOp):
             return self._either(where, node, depth)
