@@ -9,7 +9,7 @@ from enum import Enum
 from torchferry.core.record import NamedTuple
 from torchferry.programs.parameters import Given, Parameter
 from torchferry.programs.sharing import Dependencies, GivenTrees, Question
-from torchferry.programs.switches import Value
+from torchferry.programs.switches import UNSAID, Value
 
 
 class Truth(Enum):
@@ -49,6 +49,18 @@ class Known(NamedTuple):
     def agrees(self, other: Known) -> bool:
         """Whether two values are equal and of one type: to Python, `1`, `1.0` and `True` are equal."""
         return type(self.value) is type(other.value) and self.value == other.value
+
+
+UNTOLD = Known(UNSAID)
+"""A value that nobody can tell."""
+
+
+def alike(told: list[Known]) -> Known:
+    """Return the value that several are, the one that tells an option; untold where they differ."""
+    first = told[0]
+    if all(known.agrees(first) for known in told):
+        return next((known for known in told if known.option), first)
+    return UNTOLD
 
 
 class Told(NamedTuple):

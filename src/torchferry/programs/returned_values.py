@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import Protocol
 
-from torchferry.programs.answers import Known, Truth
+from torchferry.programs.answers import UNTOLD, Known, Truth
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import changes_result
 from torchferry.programs.members import Members
@@ -21,8 +21,6 @@ from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import ImportTime, import_of, taken_apart
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
-
-UNTOLD = Known(UNSAID)
 
 _MOST_RETURNS = 6
 """Places by which a method is left; one that has more computes."""

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from torchferry.programs.answers import Answer, Known, Truth
-from torchferry.programs.around import FunctionNode, around
-from torchferry.programs.declared_parameters import declaration, flags_of, said_of_declared, words_behind
-from torchferry.programs.decorators import changes_arguments
+from torchferry.programs.answers import UNTOLD, Answer, Known, Truth, alike
+from torchferry.programs.around import around
 from torchferry.programs.docopt_options import docopt_default, docopt_flags, docopt_text
 from torchferry.programs.executed_files import executed_files, executes_files
-from torchferry.programs.gin_bindings import GinBindings, is_configurable
-from torchferry.programs.inherited_calls import inherited_calls
 from torchferry.programs.members import Members
 from torchferry.programs.object_kinds import Member, ModuleObject, Object, OtherObject
 from torchferry.programs.objects import Objects
 from torchferry.programs.operations import Operations, Unordered
 from torchferry.programs.parameters import (
-    MOST_CALLS,
     Expression,
-    Parameter,
-    argument_of,
-    called_as,
-    default_of,
-    function_of,
-    is_given_by_python,
 )
+from torchferry.programs.passed_values import PassedValues
 from torchferry.programs.path_values import PathValues
-from torchferry.programs.program_facts import COMMAND_LIBRARIES, OncePerProgram, ProgramFacts, agreed
-from torchferry.programs.returned_values import UNTOLD, ReturnedValues
+from torchferry.programs.program_facts import ProgramFacts, agreed
+from torchferry.programs.returned_values import ReturnedValues
 from torchferry.programs.settings_parameters import SettingsParameters
 from torchferry.programs.stored import (
     in_handler,
@@ -41,7 +31,6 @@ from torchferry.programs.stored import (
     stored_before,
 )
 from torchferry.programs.switches import UNSAID
-from torchferry.programs.tables import commands_in
 from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
@@ -79,9 +68,8 @@ class Values(ABC):
         self._objects.path = PathValues(facts, self.value).of
         self._members.answer = self._by_settings.answer = self.answer
         self._operations = Operations(self)
-        self._gin = GinBindings(facts.sources.project.root)
         self._returned = ReturnedValues(facts, self._objects, self._members, self)
-        self._parameters = OncePerProgram(facts, "parameter", self._passed, UNTOLD)
+        self._passed = PassedValues(facts, self._members, self._by_settings.of, self)
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
@@ -201,7 +189,7 @@ class Values(ABC):
         if len(bindings) == 1:
             binding = bindings[0]
             if isinstance(binding, ast.arg):
-                return self._parameter(where, binding, depth)
+                return self._passed.parameter(where, binding, depth)
             value = assigned_value(file, binding)
             is_apart = isinstance(file.parents.get(binding), (ast.Tuple, ast.List))
             if isinstance(value, ast.Tuple) or (isinstance(value, ast.List) and is_apart):
@@ -237,7 +225,7 @@ class Values(ABC):
         option = ""
         for binding in sorted(bindings, key=lambda each: (getattr(each, "lineno", 0), getattr(each, "col_offset", 0))):
             if isinstance(binding, ast.arg):
-                held = [self._parameter(where, binding, depth)]
+                held = [self._passed.parameter(where, binding, depth)]
                 continue
             value = assigned_value(file, binding)
             if value is None or isinstance(value, (ast.List, ast.Dict, ast.Set, ast.Tuple)):
@@ -251,7 +239,7 @@ class Values(ABC):
             known = self.value(where.part(value), depth + 1)
             is_certain = answer.truth is Truth.YES and not may_be_passed_over(file, binding, node)
             held = [known] if is_certain else [*held, known]
-        known = _alike(held) if held else UNTOLD
+        known = alike(held) if held else UNTOLD
         return known if known.value is UNSAID else known._replace(option=known.option or option)
 
     def _executed_over(self, file: PythonFile, name: str, depth: int) -> Known | None:
@@ -378,24 +366,25 @@ class Values(ABC):
             elif member.is_open and not member.values and self._members.is_filled(each):
                 found.append(self._by_option(name))
             else:
-                found.append(self._of_member(member, name, depth) if member.is_there else None)
+                found.append(self.of_member(member, name, depth) if member.is_there else None)
         if not found or all(known is None for known in found):
             return None if found else UNTOLD
         told = [known for known in found if known is not None]
         if len(told) < len(found):
             return UNTOLD
-        return _alike(told)
+        return alike(told)
 
     def _of_module_object(self, of: ModuleObject, name: str, member: Member, depth: int) -> Known:
         known = self._of_module(of.path, name, depth + 1)
         is_own = known.guard and all(each.file.path == of.path for each in member.values)  # an attempt and its handler
-        if len(member.values) > 1 and not is_own and self._of_member(member, name, depth).value != known.value:
+        if len(member.values) > 1 and not is_own and self.of_member(member, name, depth).value != known.value:
             return UNTOLD  # another file stores in the module
         if known.value is not UNSAID and not member.is_open:
             return known if known.option else known._replace(option=name)
         return known if known.guard else UNTOLD
 
-    def _of_member(self, member: Member, name: str, depth: int) -> Known:
+    def of_member(self, member: Member, name: str, depth: int) -> Known:
+        """Return the value of an attribute or item, where all that it may be agree."""
         if member.objects:
             return UNTOLD
         told = [member.known] if member.known is not None else []
@@ -403,7 +392,7 @@ class Values(ABC):
             known = self.value(value, depth + 1)
             is_said = known.option or known.value is UNSAID
             told.append(known if is_said else known._replace(option=member.option or name))
-        return UNTOLD if member.is_open or not told else _alike(told)
+        return UNTOLD if member.is_open or not told else alike(told)
 
     def _by_option(self, name: str) -> Known:
         """Return what the options of the program say of a name, where nobody can tell whose it is."""
@@ -465,136 +454,8 @@ class Values(ABC):
         present = self.is_present(module)
         return UNTOLD if present is None else Known(True) if present else Known(None, guard=True)
 
-    # --- parameters ---
-
-    def _parameter(self, where: Expression, argument: ast.arg, depth: int) -> Known:
-        function = function_of(where.file, argument)
-        if function is None:
-            return UNTOLD
-        key = Parameter(where.file.path, function.lineno, argument.arg)
-        given = where.given.get(key) or self.facts.given(key)
-        if given is not None:
-            return self.value(given, depth + 1)
-        return self._parameters.of(key)
-
-    def _passed(self, parameter: Parameter) -> Known:
-        """Return what the calls in the program give to a parameter, else its default."""
-        loaded = self._sources.file(parameter.path)
-        argument = argument_of(loaded[0], parameter) if loaded is not None else None
-        function = function_of(loaded[0], argument) if loaded is not None and argument is not None else None
-        if loaded is None or argument is None or function is None:
-            return UNTOLD
-        (file, names), depth, arguments = loaded, 0, function.args
-        default_node = default_of(arguments, argument)
-        default = UNTOLD
-        if default_node is not None:
-            default = self._declared(Expression(file, names, default_node), argument, depth)
-        if is_configurable(file, names, function) and self.facts.reads_gin() and self._gin.may_give(argument.arg):
-            default = UNTOLD
-        by_decorator = self._by_decorator(file, function, argument.arg)
-        if by_decorator is not None:
-            return by_decorator
-        if function.decorator_list and changes_arguments(self._sources.project, file, names, function):
-            return UNTOLD
-        owner = file.parents.get(function)
-        positions = [*arguments.posonlyargs, *arguments.args]
-        index = positions.index(argument) if argument in positions else -1
-        values: list[Known] = []
-        calls = [*self.facts.calls_of(file, function)]
-        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-            calls += inherited_calls(self.facts, owner)
-        for other, other_names, call in calls:
-            if len(values) >= MOST_CALLS:
-                return UNTOLD
-            asked = index - is_given_by_python(owner, function, call)
-            values.append(self._given(Expression(other, other_names, call), call, argument.arg, asked, default, depth))
-        by_settings = self._by_settings.of(file, function, argument.arg)
-        is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
-        if (
-            is_made
-            and not by_settings
-            and self.facts.may_be_given_unnamed(
-                file, function, argument.arg, index - is_given_by_python(owner, function)
-            )
-        ):
-            return UNTOLD
-        values += [self._of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings]
-        if not values:
-            made = called_as(file, function) if is_made else ""
-            if made and self._may_be_chosen(made, argument.arg):
-                return UNTOLD
-            words = self._sources.words
-            by_library, by_fire = self.facts.makes_commands(function.name)
-            if not by_library and file.path not in words.holding_any(COMMAND_LIBRARIES):
-                return default
-            said = self.facts.said(argument.arg) if declaration(argument.annotation) is None else None
-            is_of_fire = by_fire or file.path in words.holding("Fire")
-            if said is None and function.name != "__init__" and is_of_fire:
-                files = map(self._sources.file, words.holding("Fire"))
-                said = words_behind(self._words(), {function.name, *commands_in(files)})
-            is_fixed = default_node is None or default.value is UNSAID or default.option
-            return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
-        return _alike(values)
-
-    def _may_be_chosen(self, called: str, name: str) -> bool:
-        """Whether settings may give a parameter to what they name in a way which is not followed."""
-        files = self.facts.config.files
-        return files.may_give(called, name) or files.may_choose(self.facts.settings(), called, name)
-
-    def _declared(self, where: Expression, argument: ast.arg, depth: int) -> Known:
-        """Return the default of a parameter: `typer.Option(False)` declares an option, also in an annotation."""
-        call = declaration(where.node)
-        default: ast.expr | None = where.node
-        if call is not None:
-            default = next((each.value for each in call.keywords if each.arg == "default"), None)
-            default = call.args[0] if default is None and call.args else default
-        call = call or declaration(argument.annotation)
-        known = self.value(where.part(default), depth + 1) if default is not None else UNTOLD
-        if call is None:
-            return known
-        said = said_of_declared(call, argument.arg, self.facts.said)
-        if said is None and last_name(call.func) == "Argument":
-            said = words_behind(self._words(), ())
-        flag = next(iter(flags_of(call)), f"--{argument.arg}")
-        return said or known._replace(option=flag.partition("/")[0].replace("_", "-"))
-
-    def _words(self) -> Iterator[str | None]:
-        """Yield the words of the command."""
-        return map(self.facts.argument, range(1, _MOST_WORDS))
-
-    def _by_decorator(self, file: PythonFile, function: FunctionNode, name: str) -> Known | None:
-        """Return what `@click.option("--name")` gives a parameter; None where nothing declares it."""
-        lines = {each.lineno for each in function.decorator_list}
-        declared = tuple(each for each in self.facts.options(name) if each.path == file.path and each.line in lines)
-        if not declared:
-            return None
-        return self.facts.said(name) or agreed(declared, self.facts)
-
-    def _given(self, where: Expression, call: ast.Call, name: str, index: int, default: Known, depth: int) -> Known:
-        for keyword in call.keywords:
-            if keyword.arg == name:
-                return self.value(where.part(keyword.value), depth + 1)
-        if 0 <= index < len(call.args) and not any(isinstance(part, ast.Starred) for part in call.args[: index + 1]):
-            return self.value(where.part(call.args[index]), depth + 1)
-        if any(isinstance(part, ast.Starred) for part in call.args) and index >= 0:
-            return UNTOLD
-        for keyword in call.keywords:
-            if keyword.arg is None:
-                member = self._members.unpacked(where.part(keyword.value), name, 1)
-                if member.is_there:
-                    return self._of_member(member, name, depth)
-        return default
-
 
 def _is_boolean(node: ast.expr) -> bool:
     """Whether an expression is true or false and nothing else: a comparison, a question whether something is there."""
     is_not = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
     return is_not or isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and asks_availability(node.func))
-
-
-def _alike(told: list[Known]) -> Known:
-    """Return the value that several are, the one that tells an option; untold where they differ."""
-    first = told[0]
-    if all(known.agrees(first) for known in told):
-        return next((known for known in told if known.option), first)
-    return UNTOLD
