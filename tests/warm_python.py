@@ -1,14 +1,19 @@
-"""A Python that runs programs with torch imported already: forked from a process that has done nothing else.
+"""Pythons that run programs with what they import imported already: forked from a process that has done nothing else.
 
-`python()` returns the path of an executable that takes a script, `-m MODULE` or `-c CODE`, as Python does. Tests put it
-into commands (`torchferry rehearse -- PYTHON train.py`) in the place of Python, where their subject is what comes after
-the import of torch: it takes most of the time of a small program.
+`python()` and `ferry()` return the path of an executable that takes a script, `-m MODULE` or `-c CODE`, as Python does.
+Tests put it in the place of Python, where their subject is what comes after the imports, which take most of the time of
+a small program: `python()` where it imports torch (`torchferry rehearse -- PYTHON train.py`), `ferry()` where it is
+torchferry itself (`FERRY -m torchferry scan`).
 
-For the program, torch is not there until it imports it. Then torch loads the backends that are installed, as at the end
-of a real import: that is when a rehearsal, the redirect and the tools for numbers begin. What torch reads from the
-environment while it is imported has no effect, and modules that it imports are there.
+For a program of `python()`, torch is not there until it imports it. Then torch loads the backends that are installed,
+as at the end of a real import: that is when a rehearsal, the redirect and the tools for numbers begin. What torch reads
+from the environment while it is imported has no effect, and modules that it imports are there.
 
-The program has a session of its own; it ends with the executable, which passes signals on to it.
+`ferry()` has torchferry's modules, and not torch: a table or a regular expression is read and compiled by each program.
+Programs that it starts by `sys.executable` have the Python of the tests. Its streams are those of LC_ALL=C.UTF-8.
+
+The program has a session of its own; it ends with the executable, which passes signals on to it. All programs of one
+executable have the same seed of hashes.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import pkgutil
 import random
 import runpy
 import selectors
@@ -44,11 +50,9 @@ _ROOT = str(Path(__file__).parent.parent)
 _SERVER = f"""
 import sys
 sys.path.insert(0, {_ROOT!r})
-from tests.warm_python import serve
+from tests.warm_python import import_{{imported}}, serve
 sys.path.remove({_ROOT!r})
-import torch
-import torch._dynamo  # as every optimizer does
-import torch.distributed.run
+import_{{imported}}()
 serve(sys.argv[1])
 """
 _CLIENT = """\
@@ -76,12 +80,37 @@ os._exit(status)
 """
 
 
-@functools.lru_cache(maxsize=1)
 def python() -> str:
-    """Return the path of the executable; the process behind it is started once, and ends with this one.
+    """Return the path of the executable that has torch; the process behind it is started once, and ends with this one.
 
     Where the kernel has no descriptors of processes, it is the Python of the tests.
     """
+    return _executable("torch")
+
+
+def ferry() -> str:
+    """Return the path of the executable that has torchferry's modules, as `python` does."""
+    return _executable("torchferry")
+
+
+def import_torch() -> None:
+    """Import what a program that uses torch does."""
+    importlib.import_module("torch")
+    importlib.import_module("torch._dynamo")  # as every optimizer does
+    importlib.import_module("torch.distributed.run")
+
+
+def import_torchferry() -> None:
+    """Import the commands and what they import when they are used; nothing of it imports torch."""
+    for part in ("core", "source", "backends", "rules", "programs", "migration", "report", "cli"):
+        package = importlib.import_module(f"torchferry.{part}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
+@functools.cache
+def _executable(imported: str) -> str:
+    """Start the server of an executable, and return its path."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
@@ -91,10 +120,15 @@ def python() -> str:
     executable.write_text(_CLIENT.format(python=sys.executable, path=path), encoding="utf-8")
     executable.chmod(0o755)
     server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, path],
+        [sys.executable, "-c", _SERVER.format(imported=imported), path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**_plain_environment(), "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env={
+            **_plain_environment(),
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "LC_ALL": "C.UTF-8",
+        },
         start_new_session=True,
     )
     assert server.stdout is not None
@@ -239,8 +273,11 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
-    importlib.import_module("numpy").random.seed()
-    sys.executable, sys.orig_argv = executable, [executable, *options]
+    with_torch = "torch" in sys.modules
+    if with_torch:
+        importlib.import_module("numpy").random.seed()
+        sys.executable = executable
+    sys.orig_argv = [executable, *options]
     if options[0] == "-u":
         del options[0]
         for stream in (sys.stdout, sys.stderr):
@@ -251,7 +288,8 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
     first = "" if way == "-c" else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
     sys.path[:] = [first, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path[1:]]
     sys.path_importer_cache.clear()
-    sys.meta_path.insert(0, _TorchFinder(sys.modules.pop("torch")))
+    if with_torch:
+        sys.meta_path.insert(0, _TorchFinder(sys.modules.pop("torch")))
     status = 0
     try:
         if way == "-m":
