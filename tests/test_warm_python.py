@@ -106,7 +106,8 @@ def test_signals_reach_the_program_and_it_ends_with_its_executable(tmp_path: Pat
 def test_what_is_put_in_place_of_python() -> None:
     warm = python()
     assert instead(["python", "train.py"]) == [warm, "train.py"]
-    assert instead([sys.executable, "-m", "torchferry", "nan", "--", "python", "a.py"])[-2:] == [warm, "a.py"]
+    own = [sys.executable, "-m", "torchferry", "nan", "--", "python", "a.py"]
+    assert instead(own) == [ferry(), *own[1:-2], warm, "a.py"]
     assert instead(["python", "-m", "torchferry.run", "a.py"])[0] == "python"
     assert instead(["torchrun", "--standalone", "a.py"]) == [
         warm,

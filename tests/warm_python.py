@@ -44,17 +44,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torchferry
 from torchferry.core import torch_start
 
 _ROOT = str(Path(__file__).parent.parent)
 _SERVER = f"""
 import sys
-sys.path.insert(0, {_ROOT!r})
+sys.path[:0] = {[_ROOT, str(Path(torchferry.__file__).parent.parent)]!r}
 from tests.warm_python import import_{{imported}}, serve
-sys.path.remove({_ROOT!r})
+del sys.path[:2]
 import_{{imported}}()
 serve(sys.argv[1])
 """
+_PARTS = (
+    "core", "source", "backends", "rules", "programs", "migration", "report", "kernels", "doctor", "deploy", "handover",
+    "cli",
+)  # fmt: skip
 _CLIENT = """\
 #!{python} -IS
 import array, json, os, signal, socket, sys
@@ -102,7 +107,7 @@ def import_torch() -> None:
 
 def import_torchferry() -> None:
     """Import the commands and what they import when they are used; nothing of it imports torch."""
-    for part in ("core", "source", "backends", "rules", "programs", "migration", "report", "cli"):
+    for part in _PARTS:
         package = importlib.import_module(f"torchferry.{part}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -145,17 +150,19 @@ def _executable(imported: str) -> str:
 
 
 def instead(command: Iterable[object]) -> list[str]:
-    """Return a command with this Python in the place of `python`, of the Python of the tests, and of `torchrun`.
+    """Return a command with `python()` in the place of `python`, of the Python of the tests, and of `torchrun`.
 
-    torchferry's own commands keep the Python that they have.
+    The Python of the tests is `ferry()` where it runs torchferry, and stays where it runs a module of it.
     """
     words = [str(word) for word in command]
     warm: list[str] = []
     for number, word in enumerate(words):
         if word == "torchrun":
             warm += [python(), "-m", "torch.distributed.run"]
-        elif word in ("python", sys.executable) and not " ".join(words[number + 1 :]).startswith("-m torchferry"):
-            warm.append(python())
+        elif word in ("python", sys.executable):
+            module = words[number + 2] if words[number + 1 : number + 2] == ["-m"] else ""
+            own = ferry() if module == "torchferry" and word == sys.executable else word
+            warm.append(own if module.partition(".")[0] == "torchferry" else python())
         else:
             warm.append(word)
     return warm

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.process import interruptible
 from tests.processes import HANGS
+from tests.warm_python import ferry
 from torchferry.acceptance import evidence, soak
 from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
@@ -64,7 +65,7 @@ def project(tmp_path: Path) -> Path:
 def command(root: Path, words: tuple[str, ...], *options: str, change: tuple[str, str] = ("", "")) -> list[str]:
     text = FILE.replace("WORDS", ", ".join(json.dumps(word) for word in words)).replace(*change)
     (root / "torchferry.accept.toml").write_text(text)
-    return [sys.executable, "-m", "torchferry", "accept", "-t", "npu", *options]
+    return [ferry(), "-m", "torchferry", "accept", "-t", "npu", *options]
 
 
 def accept(root: Path, words: tuple[str, ...], *options: str, **more: Any) -> tuple[dict[str, str], str, int]:

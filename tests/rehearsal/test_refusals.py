@@ -16,6 +16,7 @@ from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.refused_programs import program
 from tests.rehearsal.test_shipped_plugin import wheel, why_not
+from tests.warm_python import ferry
 
 pytestmark = pytest.mark.rehearsal
 
@@ -31,7 +32,7 @@ def rehearse(
     plugin = str(wheel()) if judge == "plugin" else judge
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
+            *(ferry(), "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
             *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
         ],
         capture_output=True,
