@@ -166,6 +166,11 @@ class Target:
     def __reduce__(self) -> tuple[Any, ...]:
         return Target, (self.backend, self.version), {"installed": self.installed}
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that it is made of: targets of which these are the same give the same answers."""
+        return type(self), self.backend, self.version, self.installed
+
     def at(self, path: str) -> Target:
         """Return the target as one file of the project sees it."""
         return self

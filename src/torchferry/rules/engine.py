@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from torchferry.rules.mentions import account_of, speaks_of_cuda
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.registry import rule_facts
-from torchferry.rules.words import BETWEEN_NAMES, RuleWords, names_in
+from torchferry.rules.words import BETWEEN_NAMES, Interests, names_in
 from torchferry.rules.written_files import with_written_files
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
@@ -80,14 +79,7 @@ class Engine:
         self.afterwards = afterwards
         self._finish = finish
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: defaultdict[Kind, RuleWords] = defaultdict(RuleWords)
-        self._modules: dict[str, list[Rule]] = {}
-        for rule in rules:
-            for module in rule.modules(target):
-                self._modules.setdefault(module, []).append(rule)
-            for word in rule.words(target, options):
-                for kind in rule.KINDS:
-                    self._words[kind].add(word, rule)
+        self._words, self._modules = Interests.of(rules, target, options)
 
     def examine(
         self, entry: Entry, *, rewrite: bool = False, whole: bool = False, data: bytes | None = None
