@@ -40,6 +40,7 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -47,19 +48,23 @@ from typing import Any, NoReturn
 import torchferry
 from torchferry.core import torch_start
 
-_ROOT = str(Path(__file__).parent.parent)
+PATHS = [str(Path(__file__).parent.parent), str(Path(torchferry.__file__).parent.parent)]
+"""Where a server finds the tests, and the torchferry that they test."""
+
 _SERVER = f"""
 import sys
-sys.path[:0] = {[_ROOT, str(Path(torchferry.__file__).parent.parent)]!r}
+sys.path[:0] = {PATHS!r}
 from tests.warm_python import import_{{imported}}, serve
 del sys.path[:2]
 import_{{imported}}()
 serve(sys.argv[1])
 """
-_PARTS = (
+_IN_PROGRAMS = ("rehearsal", "shim", "numerics", "profiling")
+_OF_COMMANDS = (
     "core", "source", "backends", "rules", "programs", "migration", "report", "kernels", "doctor", "deploy", "handover",
     "cli",
 )  # fmt: skip
+_BEGIN_WHEN_IMPORTED = ("__main__", "auto", "pytest_plugin")
 _CLIENT = """\
 #!{python} -IS
 import array, json, os, signal, socket, sys
@@ -99,18 +104,24 @@ def ferry() -> str:
 
 
 def import_torch() -> None:
-    """Import what a program that uses torch does."""
+    """Import what a program that uses torch does, and what torchferry has in such a program."""
     importlib.import_module("torch")
     importlib.import_module("torch._dynamo")  # as every optimizer does
     importlib.import_module("torch.distributed.run")
+    _import_all(_IN_PROGRAMS)
 
 
 def import_torchferry() -> None:
     """Import the commands and what they import when they are used; nothing of it imports torch."""
-    for part in _PARTS:
-        package = importlib.import_module(f"torchferry.{part}")
+    _import_all(_OF_COMMANDS)
+
+
+def _import_all(packages: Sequence[str]) -> None:
+    for name in packages:
+        package = importlib.import_module(f"torchferry.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)
+            if module.name.rpartition(".")[2] not in _BEGIN_WHEN_IMPORTED:
+                importlib.import_module(module.name)
 
 
 @functools.cache
@@ -172,13 +183,20 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TORCH"))}
 
 
+def share() -> None:
+    """Let forks leave alone what was imported: to look it through, or to take it apart, copies its pages."""
+    gc.collect()
+    gc.freeze()
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # of torch's libraries of operators
+        finalizer.atexit = False
+
+
 def serve(path: str) -> None:
     """Fork for each program that is asked for, until standard input ends."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
-    gc.collect()
-    gc.freeze()  # or the first collection in a fork copies every page
+    share()
     print("ready", flush=True)
     waiting = selectors.DefaultSelector()
     waiting.register(listener, selectors.EVENT_READ, None)
