@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.refused_programs import program
 from tests.rehearsal.test_shipped_plugin import wheel, why_not
-from tests.warm_python import ferry
+from tests.warm_python import ferry, python
 
 pytestmark = pytest.mark.rehearsal
 
@@ -33,7 +32,7 @@ def rehearse(
     done = subprocess.run(
         [
             *(ferry(), "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
-            *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
+            *("--summary-file", "summary.json", *options, "--", python(), *launcher, "program.py"),
         ],
         capture_output=True,
         text=True,
