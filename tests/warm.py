@@ -73,6 +73,7 @@ def _ask(request: dict[str, Any], timeout: float) -> list[int]:
         _server.append(
             subprocess.Popen(
                 [sys.executable, "-c", _SERVER],
+                env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

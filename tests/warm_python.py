@@ -107,6 +107,7 @@ def import_torch() -> None:
     """Import what a program that uses torch does, and what torchferry has in such a program."""
     importlib.import_module("torch")
     importlib.import_module("torch._dynamo")  # as every optimizer does
+    importlib.import_module("torch._inductor.compile_fx")  # as every compiled function does
     importlib.import_module("torch.distributed.run")
     _import_all(_IN_PROGRAMS)
 
@@ -144,6 +145,7 @@ def _executable(imported: str) -> str:
             "OMP_NUM_THREADS": "1",
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
             "LC_ALL": "C.UTF-8",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else it starts processes when it is imported
         },
         start_new_session=True,
     )
