@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from copy import copy
 from functools import cached_property
-from importlib import metadata
 from typing import Any
 
 from torchferry.backends import cuda
@@ -109,6 +108,8 @@ class Target:
 
     def for_installed_torch(self) -> Target:
         """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""
+        from importlib import metadata  # imported late, with the readers of mail that it needs: few commands ask
+
         with contextlib.suppress(metadata.PackageNotFoundError):
             return self.for_torch(metadata.version("torch"))
         return self
