@@ -119,12 +119,13 @@ class RuleWords:
             for rules in sharing.words.values():
                 yield from rules
 
-    def rules_in(self, data: bytes, names: bytes | None = None) -> set[Rule]:
+    def rules_in(self, data: bytes, names: bytes | None = None, only_whether: bool = False) -> set[Rule]:
         """Return the rules that have a word in a text.
 
         Args:
             data: The text.
             names: Its names, as `names_in` has them, where they are known.
+            only_whether: Whether it is enough to know that there are some: a large text has many.
         """
         rules_met: set[Rule] = set()
         for part, sharing in self._sharing.items():
@@ -133,6 +134,8 @@ class RuleWords:
                 for word, rules in sharing.words.items():
                     if word in around:
                         rules_met.update(rules)
+                if rules_met and only_whether:
+                    return rules_met
         if names is None:
             names = (names_in(data) if len(self._alone) >= _MANY else None) or data
         for (name, word), rules in self._alone.items():
