@@ -53,6 +53,24 @@ def test_they_do_as_python_does(name: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
 
 
+def test_a_program_may_come_by_standard_input() -> None:
+    given = "import sys; print(sys.argv, repr(sys.path[0]))"
+    plain, *warm = (
+        subprocess.run([each, "-", "a"], input=given, capture_output=True, text=True, check=True).stdout
+        for each in (sys.executable, python(), ferry())
+    )
+    assert warm == [plain, plain]
+
+
+def test_unbuffered_streams_keep_their_order() -> None:
+    code = "import sys; print(1); print(2, file=sys.stderr); print(3)"
+    done = subprocess.run(
+        [ferry(), "-c", code],
+        env={**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True,
+    )  # fmt: skip
+    assert done.stdout == b"1\n2\n3\n"
+
+
 def test_torchferry_is_imported_and_torch_is_not() -> None:
     code = "import sys; print([name in sys.modules for name in ('torchferry.cli.scan', 'torch')], sys.executable)"
     done = subprocess.run([ferry(), "-c", code], capture_output=True, text=True, check=True)

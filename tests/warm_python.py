@@ -27,6 +27,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import pkgutil
@@ -305,14 +306,20 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
         importlib.import_module("numpy").random.seed()
         sys.executable = executable
     sys.orig_argv = [executable, *options]
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
     if options[0] == "-u":
         del options[0]
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+        is_unbuffered = True
+    if is_unbuffered:
+        for descriptor, name in ((1, "stdout"), (2, "stderr")):
+            raw: Any = io.FileIO(descriptor, "w")  # no buffer at all, as Python has it
+            stream = io.TextIOWrapper(raw, "utf-8", getattr(sys, name).errors, write_through=True)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     way = options[0]
-    first = "" if way == "-c" else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
+    first = "" if way in ("-c", "-") else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
     sys.path[:] = [first, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path[1:]]
     sys.path_importer_cache.clear()
     if with_torch:
@@ -326,6 +333,8 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
             sys.argv = options if way != "-c" else ["-c", *options[2:]]
             if way == "-c":
                 code = compile(options[1], "<string>", "exec")
+            elif way == "-":
+                code = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
             else:
                 file = os.path.abspath(way)
                 main.__file__, main.__cached__ = file, None  # type: ignore[attr-defined]
