@@ -163,8 +163,8 @@ class Interests(NamedTuple):
         a file examined anew.
         """
         asked = (tuple(rules), target.parts, options)
-        for known, interests in _LATEST:
-            if known == asked:
+        for earlier, interests in _LATEST:
+            if earlier == asked:
                 return interests
         interests = cls._gathered(rules, target, options)
         _LATEST.appendleft((asked, interests))
