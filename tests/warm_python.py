@@ -60,7 +60,9 @@ del sys.path[:2]
 import_{{imported}}()
 serve(sys.argv[1])
 """
-_IN_PROGRAMS = ("rehearsal", "shim", "numerics", "profiling")
+_IN_PROGRAMS = ("rehearsal", "shim", "numerics")
+"""Not `profiling`: it imports what asks for the device, which a program of a test has to do itself."""
+
 _OF_COMMANDS = (
     "core", "source", "backends", "rules", "programs", "migration", "report", "kernels", "doctor", "deploy", "handover",
     "cli",
