@@ -65,13 +65,13 @@ def project(tmp_path: Path) -> Path:
 def command(root: Path, words: tuple[str, ...], *options: str, change: tuple[str, str] = ("", "")) -> list[str]:
     text = FILE.replace("WORDS", ", ".join(json.dumps(word) for word in words)).replace(*change)
     (root / "torchferry.accept.toml").write_text(text)
-    return [ferry(), "-m", "torchferry", "accept", "-t", "npu", *options]
+    return [sys.executable, "-m", "torchferry", "accept", "-t", "npu", *options]
 
 
 def accept(root: Path, words: tuple[str, ...], *options: str, **more: Any) -> tuple[dict[str, str], str, int]:
     done = subprocess.run(
-        command(root, words, *options, **more), cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True,
-        text=True, check=False, timeout=HANGS,
+        [ferry(), *command(root, words, *options, **more)[1:]], cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, check=False, timeout=HANGS,
     )  # fmt: skip
     folder = root / "evidence"
     gates = evidence.read(folder)["gates"] if (folder / "evidence.json").exists() else []
