@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 from importlib.util import find_spec
 
@@ -11,6 +12,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from torchferry.backends import registry
+
+# What one of the many processes compiles serves the others, also where the machine is set not to keep it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")  # how long an example takes says something of the machine alone

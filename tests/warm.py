@@ -1,4 +1,4 @@
-"""Python processes that begin with torch imported: forked from one that has imported it and done nothing else.
+"""Python processes that begin with torch and torchferry imported: forked from one that has done nothing else.
 
 A process that imports torch by itself takes some seconds until its first line. Tests whose subject is what comes after,
 and which set nothing that torch reads while it is imported, need not wait for that each time.
@@ -7,7 +7,6 @@ and which set nothing that torch reads while it is imported, need not wait for t
 from __future__ import annotations
 
 import atexit
-import gc
 import json
 import os
 import select
@@ -22,15 +21,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.processes import HANGS
+from tests.warm_python import PATHS, share
 
-_ROOT = str(Path(__file__).parent.parent)
 _SERVER = f"""
 import sys
-sys.path.insert(0, {_ROOT!r})
+sys.path[:0] = {PATHS!r}
+from tests import warm_python
 from tests.warm import serve
-sys.path.remove({_ROOT!r})
-import torch, torchferry.rehearsal
-import torch._dynamo  # as DistributedDataParallel does
+del sys.path[:2]
+warm_python.import_torch()
+warm_python.import_torchferry()
 serve()
 """
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -73,6 +73,7 @@ def _ask(request: dict[str, Any], timeout: float) -> list[int]:
         _server.append(
             subprocess.Popen(
                 [sys.executable, "-c", _SERVER],
+                env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -101,7 +102,7 @@ def _stop() -> None:
 
 def serve() -> None:
     """Fork for each request, and answer with how the forks ended."""
-    gc.freeze()  # or the first collection in a fork copies every page
+    share()
     for line in sys.stdin:
         request = json.loads(line)
         processes = []

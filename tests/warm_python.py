@@ -1,14 +1,19 @@
-"""A Python that runs programs with torch imported already: forked from a process that has done nothing else.
+"""Pythons that run programs with what they import imported already: forked from a process that has done nothing else.
 
-`python()` returns the path of an executable that takes a script, `-m MODULE` or `-c CODE`, as Python does. Tests put it
-into commands (`torchferry rehearse -- PYTHON train.py`) in the place of Python, where their subject is what comes after
-the import of torch: it takes most of the time of a small program.
+`python()` and `ferry()` return the path of an executable that takes a script, `-m MODULE` or `-c CODE`, as Python does.
+Tests put it in the place of Python, where their subject is what comes after the imports, which take most of the time of
+a small program: `python()` where it imports torch (`torchferry rehearse -- PYTHON train.py`), `ferry()` where it is
+torchferry itself (`FERRY -m torchferry scan`).
 
-For the program, torch is not there until it imports it. Then torch loads the backends that are installed, as at the end
-of a real import: that is when a rehearsal, the redirect and the tools for numbers begin. What torch reads from the
-environment while it is imported has no effect, and modules that it imports are there.
+For a program of `python()`, torch is not there until it imports it. Then torch loads the backends that are installed,
+as at the end of a real import: that is when a rehearsal, the redirect and the tools for numbers begin. What torch reads
+from the environment while it is imported has no effect, and modules that it imports are there.
 
-The program has a session of its own; it ends with the executable, which passes signals on to it.
+`ferry()` has torchferry's modules, and not torch: a table or a regular expression is read and compiled by each program.
+Programs that it starts by `sys.executable` have the Python of the tests. Its streams are those of LC_ALL=C.UTF-8.
+
+The program has a session of its own; it ends with the executable, which passes signals on to it. All programs of one
+executable have the same seed of hashes.
 """
 
 from __future__ import annotations
@@ -22,8 +27,10 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
+import pkgutil
 import random
 import runpy
 import selectors
@@ -34,23 +41,33 @@ import sys
 import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torchferry
 from torchferry.core import torch_start
 
-_ROOT = str(Path(__file__).parent.parent)
+PATHS = [str(Path(__file__).parent.parent), str(Path(torchferry.__file__).parent.parent)]
+"""Where a server finds the tests, and the torchferry that they test."""
+
 _SERVER = f"""
 import sys
-sys.path.insert(0, {_ROOT!r})
-from tests.warm_python import serve
-sys.path.remove({_ROOT!r})
-import torch
-import torch._dynamo  # as every optimizer does
-import torch.distributed.run
+sys.path[:0] = {PATHS!r}
+from tests.warm_python import import_{{imported}}, serve
+del sys.path[:2]
+import_{{imported}}()
 serve(sys.argv[1])
 """
+_IN_PROGRAMS = ("rehearsal", "shim", "numerics")
+"""Not `profiling`: it imports what asks for the device, which a program of a test has to do itself."""
+
+_OF_COMMANDS = (
+    "core", "source", "backends", "rules", "programs", "migration", "report", "kernels", "doctor", "deploy", "handover",
+    "cli",
+)  # fmt: skip
+_BEGIN_WHEN_IMPORTED = ("__main__", "auto", "pytest_plugin")
 _CLIENT = """\
 #!{python} -IS
 import array, json, os, signal, socket, sys
@@ -76,12 +93,44 @@ os._exit(status)
 """
 
 
-@functools.lru_cache(maxsize=1)
 def python() -> str:
-    """Return the path of the executable; the process behind it is started once, and ends with this one.
+    """Return the path of the executable that has torch; the process behind it is started once, and ends with this one.
 
     Where the kernel has no descriptors of processes, it is the Python of the tests.
     """
+    return _executable("torch")
+
+
+def ferry() -> str:
+    """Return the path of the executable that has torchferry's modules, as `python` does."""
+    return _executable("torchferry")
+
+
+def import_torch() -> None:
+    """Import what a program that uses torch does, and what torchferry has in such a program."""
+    importlib.import_module("torch")
+    importlib.import_module("torch._dynamo")  # as every optimizer does
+    importlib.import_module("torch._inductor.compile_fx")  # as every compiled function does
+    importlib.import_module("torch.distributed.run")
+    _import_all(_IN_PROGRAMS)
+
+
+def import_torchferry() -> None:
+    """Import the commands and what they import when they are used; nothing of it imports torch."""
+    _import_all(_OF_COMMANDS)
+
+
+def _import_all(packages: Sequence[str]) -> None:
+    for name in packages:
+        package = importlib.import_module(f"torchferry.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name.rpartition(".")[2] not in _BEGIN_WHEN_IMPORTED:
+                importlib.import_module(module.name)
+
+
+@functools.cache
+def _executable(imported: str) -> str:
+    """Start the server of an executable, and return its path."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
@@ -91,10 +140,16 @@ def python() -> str:
     executable.write_text(_CLIENT.format(python=sys.executable, path=path), encoding="utf-8")
     executable.chmod(0o755)
     server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, path],
+        [sys.executable, "-c", _SERVER.format(imported=imported), path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**_plain_environment(), "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        env={
+            **_plain_environment(),
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "LC_ALL": "C.UTF-8",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # else it starts processes when it is imported
+        },
         start_new_session=True,
     )
     assert server.stdout is not None
@@ -111,17 +166,19 @@ def python() -> str:
 
 
 def instead(command: Iterable[object]) -> list[str]:
-    """Return a command with this Python in the place of `python`, of the Python of the tests, and of `torchrun`.
+    """Return a command with `python()` in the place of `python`, of the Python of the tests, and of `torchrun`.
 
-    torchferry's own commands keep the Python that they have.
+    The Python of the tests is `ferry()` where it runs torchferry, and stays where it runs a module of it.
     """
     words = [str(word) for word in command]
     warm: list[str] = []
     for number, word in enumerate(words):
         if word == "torchrun":
             warm += [python(), "-m", "torch.distributed.run"]
-        elif word in ("python", sys.executable) and not " ".join(words[number + 1 :]).startswith("-m torchferry"):
-            warm.append(python())
+        elif word in ("python", sys.executable):
+            module = words[number + 2] if words[number + 1 : number + 2] == ["-m"] else ""
+            own = ferry() if module == "torchferry" and word == sys.executable else word
+            warm.append(own if module.partition(".")[0] == "torchferry" else python())
         else:
             warm.append(word)
     return warm
@@ -131,13 +188,20 @@ def _plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TORCH"))}
 
 
+def share() -> None:
+    """Let forks leave alone what was imported: to look it through, or to take it apart, copies its pages."""
+    gc.collect()
+    gc.freeze()
+    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # of torch's libraries of operators
+        finalizer.atexit = False
+
+
 def serve(path: str) -> None:
     """Fork for each program that is asked for, until standard input ends."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
-    gc.collect()
-    gc.freeze()  # or the first collection in a fork copies every page
+    share()
     print("ready", flush=True)
     waiting = selectors.DefaultSelector()
     waiting.register(listener, selectors.EVENT_READ, None)
@@ -239,19 +303,29 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
-    importlib.import_module("numpy").random.seed()
-    sys.executable, sys.orig_argv = executable, [executable, *options]
+    with_torch = "torch" in sys.modules
+    if with_torch:
+        importlib.import_module("numpy").random.seed()
+        sys.executable = executable
+    sys.orig_argv = [executable, *options]
+    is_unbuffered = bool(environment.get("PYTHONUNBUFFERED"))
     if options[0] == "-u":
         del options[0]
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(write_through=True)  # type: ignore[union-attr]
+        is_unbuffered = True
+    if is_unbuffered:
+        for descriptor, name in ((1, "stdout"), (2, "stderr")):
+            raw: Any = io.FileIO(descriptor, "w")  # no buffer at all, as Python has it
+            stream = io.TextIOWrapper(raw, "utf-8", getattr(sys, name).errors, write_through=True)
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     way = options[0]
-    first = "" if way == "-c" else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
+    first = "" if way in ("-c", "-") else os.getcwd() if way == "-m" else os.path.dirname(os.path.abspath(way))
     sys.path[:] = [first, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)), *sys.path[1:]]
     sys.path_importer_cache.clear()
-    sys.meta_path.insert(0, _TorchFinder(sys.modules.pop("torch")))
+    if with_torch:
+        sys.meta_path.insert(0, _TorchFinder(sys.modules.pop("torch")))
     status = 0
     try:
         if way == "-m":
@@ -261,6 +335,8 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
             sys.argv = options if way != "-c" else ["-c", *options[2:]]
             if way == "-c":
                 code = compile(options[1], "<string>", "exec")
+            elif way == "-":
+                code = compile(sys.stdin.buffer.read(), "<stdin>", "exec")
             else:
                 file = os.path.abspath(way)
                 main.__file__, main.__cached__ = file, None  # type: ignore[attr-defined]
@@ -273,9 +349,10 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
             print(end.code, file=sys.stderr)
     except BaseException as error:
         trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        while trace is not None and trace.tb_frame.f_code.co_filename in (_NO_FILE, runpy.__file__, "<frozen runpy>"):
             trace = trace.tb_next
-        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error.with_traceback(trace), trace
+        sys.excepthook(sys.last_type, error, trace)
         status = 1
     # What Python does at its end, but for taking apart the modules that all forks share.
     threading._shutdown()  # type: ignore[attr-defined]
@@ -283,3 +360,8 @@ def _become(arguments: Sequence[str], environment: dict[str, str], folder: str) 
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)
+
+
+_NO_FILE = "<warm python>"
+# A rehearsal reads the files of all functions that wait, for who catches what the program raises: nobody does, here.
+_become.__code__ = _become.__code__.replace(co_filename=_NO_FILE)

@@ -259,7 +259,7 @@ def _common(shown: tuple[str, ...], printed: tuple[str, ...]) -> list[tuple[int,
 class Terminal:
     """Runs commands one after the other; folder and exported variables last."""
 
-    def __init__(self, base: Path, folder: Path, language: str) -> None:
+    def __init__(self, base: Path, folder: Path, language: str, programs: Path | None = None) -> None:
         self.base = base
         self.folder = folder
         self.state = base / f".terminal-{folder.name}"
@@ -272,7 +272,13 @@ class Terminal:
         }
         self.environment = {
             **inherited,
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join(
+                [
+                    *([str(programs)] if programs else []),
+                    str(Path(sys.executable).parent),
+                    os.environ.get("PATH", os.defpath),
+                ]
+            ),
             "TORCHFERRY_LANG": language,
             "LANG": "C.UTF-8",
             "TERM": "dumb",
@@ -371,7 +377,14 @@ def stories() -> list[str]:
     return sorted(path.stem for path in (ROOT / "docs" / "en" / "stories").glob("*.md"))
 
 
-def run_page(name: str, language: str, *, repositories: bool = False, rehearsals: bool = True) -> Outcome:
+def run_page(
+    name: str,
+    language: str,
+    *,
+    repositories: bool = False,
+    rehearsals: bool = True,
+    programs: Path | None = None,
+) -> Outcome:
     """Run the blocks of a page and compare what they print with it.
 
     Args:
@@ -380,6 +393,7 @@ def run_page(name: str, language: str, *, repositories: bool = False, rehearsals
         repositories: Whether blocks of the public repository run too.
         rehearsals: Whether to go on behind the last block before the first rehearsal: what comes before it, mostly the
             examination and the migration, takes a twentieth of the time.
+        programs: A folder of programs that stand before those of this environment, such as a `torchferry` of a test.
 
     Raises:
         PageError: the page cannot be run as it is written.
@@ -403,7 +417,7 @@ def run_page(name: str, language: str, *, repositories: bool = False, rehearsals
                 except _NotThereError as error:
                     reason = str(error)
                 else:
-                    terminals[block.where] = Terminal(base, folder, language)
+                    terminals[block.where] = Terminal(base, folder, language, programs)
             if reason:
                 outcome.skipped.append(f"{place.name}:{block.first}: {reason}")
                 continue

@@ -18,7 +18,7 @@ import pytest
 import torchferry
 from tests.acceptance.toys import PROGRAM, README
 from tests.processes import HANGS
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.acceptance import evidence
 from torchferry.handover.evidence import read_accept_evidence
 
@@ -115,7 +115,7 @@ def accept(root: Path, command: list[str], *options: str, change: tuple[str, str
     text = FILE.replace("COMMAND", json.dumps(command)).replace(*change)
     (root / "torchferry.accept.toml").write_text(text, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "accept", "--rehearse", "-t", "npu", *options],
+        [ferry(), "-m", "torchferry", "accept", "--rehearse", "-t", "npu", *options],
         cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}, capture_output=True, text=True,
         check=False, timeout=HANGS,
     )  # fmt: skip

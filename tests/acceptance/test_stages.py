@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.process import interruptible
 from tests.processes import HANGS
+from tests.warm_python import ferry
 from torchferry.acceptance import evidence, soak
 from torchferry.acceptance.acceptfile import AcceptFile, Baseline, MemoryTerms, Metric, RunCommand, SpeedTerms
 from torchferry.acceptance.gates import GateMaker
@@ -69,8 +70,8 @@ def command(root: Path, words: tuple[str, ...], *options: str, change: tuple[str
 
 def accept(root: Path, words: tuple[str, ...], *options: str, **more: Any) -> tuple[dict[str, str], str, int]:
     done = subprocess.run(
-        command(root, words, *options, **more), cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True,
-        text=True, check=False, timeout=HANGS,
+        [ferry(), *command(root, words, *options, **more)[1:]], cwd=root, env={**os.environ, "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, check=False, timeout=HANGS,
     )  # fmt: skip
     folder = root / "evidence"
     gates = evidence.read(folder)["gates"] if (folder / "evidence.json").exists() else []

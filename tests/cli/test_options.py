@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.process import torchferry
+from tests.warm_python import ferry
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cuda-training"
 CUDA = "import torch\nx = torch.ones(2).cuda()\n"
@@ -35,7 +35,7 @@ def found(*arguments: object, cwd: Path) -> set[str]:
 
 def with_standard_input(text: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "torchferry", *arguments],
+        [ferry(), "-m", "torchferry", *arguments],
         input=text,
         cwd=cwd,
         capture_output=True,

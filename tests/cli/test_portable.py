@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import HANGS
 from tests.rules.fixture import TARGETS
-from tests.warm_python import instead
+from tests.warm_python import ferry, instead
 
 pytestmark = pytest.mark.rehearsal
 
@@ -100,7 +100,7 @@ LOSS = re.compile(r"step \d+ loss ([\d.]+)")
 
 def torchferry(*arguments: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", *arguments],
+        [ferry(), "-m", "torchferry", *arguments],
         cwd=folder, capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
@@ -113,7 +113,7 @@ def run(project: Path, target: str, *arguments: str, ranks: int = 1) -> str:
     torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--standalone"] if ranks > 1 else []
     start = [*torchrun, "train.py", *arguments]
     program = instead([sys.executable, *start])
-    command = program if target == "cpu" else [sys.executable, *rehearse, *program]
+    command = program if target == "cpu" else [ferry(), *rehearse, *program]
     done = subprocess.run(
         command, cwd=project, capture_output=True, text=True, check=False, timeout=HANGS,
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},
@@ -260,7 +260,7 @@ def test_a_file_of_the_users_own_is_not_replaced(present: str | None, told: str,
     place.write_text(present, encoding="utf-8")
     before = files(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", "portable", "--allow-dirty"],
+        [ferry(), "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", "portable", "--allow-dirty"],
         cwd=tmp_path, capture_output=True, text=True, check=False, env=ENVIRONMENT,
     )  # fmt: skip
     assert done.returncode == 2
@@ -342,7 +342,7 @@ def test_scan_tells_what_a_style_would_leave(tmp_path: Path) -> None:
         assert report["findings"] == would["findings"]
     for options in (["--plan"], ["--rehearse", "python a.py"]):
         done = subprocess.run(
-            [sys.executable, "-m", "torchferry", "scan", ".", "-t", "npu", "--style", "portable", *options],
+            [ferry(), "-m", "torchferry", "scan", ".", "-t", "npu", "--style", "portable", *options],
             cwd=tmp_path, capture_output=True, text=True, check=False, env=ENVIRONMENT,
         )  # fmt: skip
         assert (done.returncode, "work only with `--style native`" in done.stderr) == (2, True)

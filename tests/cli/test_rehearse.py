@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.process import interruptible
 from tests.processes import HANGS
-from tests.warm_python import instead, python
+from tests.warm_python import ferry, instead, python
 from torchferry.backends.target import Target
 
 pytestmark = pytest.mark.rehearsal
@@ -36,7 +36,7 @@ for _ in range(3):
 def rehearse(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Rehearse a command in a Python that has torch imported already; a file's name alone is run by Python itself."""
     return subprocess.run(
-        [sys.executable, "-m", "torchferry", "rehearse", *instead(arguments)],
+        [ferry(), "-m", "torchferry", "rehearse", *instead(arguments)],
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import torchferry
-from tests.warm_python import instead, python
+from tests.warm_python import ferry, instead, python
 from torchferry.core import env
 
 pytest.importorskip("torch")
@@ -77,7 +77,7 @@ def rehearsed(
     With `warm`, Python has torch imported already, and begins with what comes last of that: the redirect.
     """
     command = tuple(instead(command)) if warm else command
-    again = [sys.executable, "-m", "torchferry", "run", "-t", target, *options, "--"]
+    again = [ferry(), "-m", "torchferry", "run", "-t", target, *options, "--"]
     settings = {**CACHE, **(more or {})}
     return torchferry("rehearse", "-t", target, "--devices", 2, "--", *again, *command, cwd=cwd, env=settings)
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 import torchferry
 from tests.cli.process import torchferry as run_torchferry
 from tests.processes import HANGS
+from tests.warm_python import ferry
 from torchferry.cli import settling
 from torchferry.rehearsal.ending import End
 
@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Path:
 
 def scan(root: Path, *options: object) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "scan", str(root), "-t", "npu", "--isolated", "-f", "json",
+        [ferry(), "-m", "torchferry", "scan", str(root), "-t", "npu", "--isolated", "-f", "json",
          *map(str, options)],
         cwd=root.parent, env={**os.environ, "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1"}, capture_output=True,
         text=True, check=False, timeout=HANGS,

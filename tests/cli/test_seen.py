@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.process import torchferry
 from tests.migration.trees import snapshot
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.backends import registry
 from torchferry.core import env
 
@@ -57,7 +56,7 @@ def small(tmp_path: Path) -> Path:
 def test_what_only_the_run_saw_is_a_finding(small: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     seen = tmp_path / "seen.json"
-    run = [sys.executable, "-m", "torchferry", "run", "-t", "npu", "--report", seen, "--", python(), "program.py"]
+    run = [ferry(), "-m", "torchferry", "run", "-t", "npu", "--report", seen, "--", python(), "program.py"]
     ran = torchferry("rehearse", "-t", "npu", "--", *run, cwd=small, env=CACHE)
     assert ran.returncode == 0, ran.stderr
     report = json.loads(torchferry("scan", small, "-t", "npu", "--seen", seen, "-f", "json").stdout)

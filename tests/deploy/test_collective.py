@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.deploy.lab.servers import Servers, reason_to_skip
+from tests.warm_python import ferry
 from torchferry.deploy.collective import (
     ALL_PAIRS,
     CardAnswer,
@@ -180,7 +181,7 @@ def test_a_slow_line_a_slow_card_and_a_link_that_is_cut_are_named(cluster: Serve
     def verify() -> dict[str, list[dict[str, str]]]:
         words = ["deploy", "verify", "-t", "npu", "-i", str(cluster.inventory), "-f", "json", "--only", "precheck"]
         words += ["--set", "image=lab:1", "--set", f"python={python}", "--collective", "--round-timeout", "60"]
-        command = [sys.executable, "-m", "torchferry", *words]
+        command = [ferry(), "-m", "torchferry", *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         assert done.stdout, done.stderr
         assert "10.99.0." not in done.stdout + done.stderr

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.in_terminal import in_terminal
 from tests.progress_line import drawn_at_once
+from tests.warm_python import ferry
 from torchferry.core.errors import TorchferryError
 from torchferry.core.importable import is_importable
 from torchferry.deploy import playing
@@ -27,7 +28,7 @@ from torchferry.deploy.report import table_lines
 def run(folder: Path, *words: str) -> tuple[int, str, str]:
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "TORCHFERRY_LANG": "en", "NO_COLOR": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", "deploy", *words],
+        [ferry(), "-m", "torchferry", "deploy", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.processes import HANGS
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.backends import registry
 from torchferry.device.one_file import one_file
 from torchferry.device.small_file import offered, small_file
@@ -173,7 +173,7 @@ def with_names(answer: Any, names: dict[str, object]) -> Any:
 @functools.lru_cache(maxsize=len(TARGETS))
 def answers(target: str) -> dict[str, dict[str, Any]]:
     """Run the cases on one device and return their answers, for each form."""
-    rehearsal = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--"]
+    rehearsal = [ferry(), "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--"]
     start = [] if target == "cpu" else rehearsal
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")

@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.device.one_file import one_file
 
 pytest.importorskip("torch")
@@ -65,7 +64,7 @@ def test_batches_are_logged_and_the_page_asks_the_device(tmp_path: Path) -> None
     (tmp_path / "device_utils.py").write_text(one_file("device_utils.py"), encoding="utf-8")
     (tmp_path / "gradio.py").write_text(PAGE, encoding="utf-8")
     (tmp_path / "both.py").write_text(BOTH, encoding="utf-8")
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "musa", "--", python(), "both.py"]
+    command = [ferry(), "-m", "torchferry", "rehearse", "-t", "musa", "--", python(), "both.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     batches = [line for line in done.stderr.splitlines() if line.startswith("batch ")]
@@ -95,13 +94,13 @@ if __name__ == "__main__":
 def test_a_migrated_program_says_at_its_end_where_it_ran(style: str, tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM, encoding="utf-8")
-    migrate = [sys.executable, "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", style, "--unsafe-fixes"]
+    migrate = [ferry(), "-m", "torchferry", "migrate", ".", "-t", "npu", "--style", style, "--unsafe-fixes"]
     subprocess.run([*migrate, "--status-line"], cwd=tmp_path, capture_output=True, text=True, check=True)
     twice = subprocess.run([*migrate, "--status-line", "--check"], cwd=tmp_path, capture_output=True, check=False)
     assert twice.returncode == 0, twice.stdout
     ran = {}
     for options in ((), ("--help",)) if style == "native" else ((),):  # help ends it before it uses the card
-        command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "train.py"]
+        command = [ferry(), "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "train.py"]
         done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         ran[options] = [line for line in done.stderr.splitlines() if re.search(r"; \d+\.\d\d s$", line)]

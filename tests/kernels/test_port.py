@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.warm_python import ferry
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
 from torchferry.backends.target import Target
@@ -261,7 +261,7 @@ def test_foreign_output_is_refused(tree: Path) -> None:
 
 def test_command(tree: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "torchferry", *arguments]
+        command = [ferry(), "-m", "torchferry", *arguments]
         return subprocess.run(command, cwd=tree.parent, capture_output=True, text=True, check=False)
 
     review = tree.parent / "review.json"
@@ -285,7 +285,7 @@ def test_command(tree: Path) -> None:
 
 def test_check_is_about_the_output_that_is_there(tmp_path: Path) -> None:
     def run(*arguments: str) -> int:
-        command = [sys.executable, "-m", "torchferry", "port", "csrc", "-t", "musa", *arguments]
+        command = [ferry(), "-m", "torchferry", "port", "csrc", "-t", "musa", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode
 
     (tmp_path / "csrc").mkdir()

@@ -51,7 +51,7 @@ def command(tmp_path: Path, *words: str, status: int = 0, warm: bool = True) -> 
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", *(instead(words) if warm else words)],
+        (instead if warm else list)([sys.executable, "-m", "torchferry", *words]),
         capture_output=True,
         text=True,
         env=ENVIRONMENT,

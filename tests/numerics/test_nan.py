@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import subprocess
-import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from tests.numerics.models import GPT, LSTM, ConvNet, next_word, train, words  # noqa: E402
 from tests.processes import HANGS  # noqa: E402
-from tests.warm_python import python  # noqa: E402
+from tests.warm_python import ferry, python  # noqa: E402
 from torchferry.core.errors import UsageError  # noqa: E402
 from torchferry.numerics import CompareWithCPU, NanInfTracker, nan_inf_track_for_single_op  # noqa: E402
 from torchferry.numerics.callfile.reading import read_call  # noqa: E402
@@ -895,7 +894,7 @@ def test_a_command_tells_a_finding_once(trains: bool, counted: str, tmp_path: Pa
         f"        x = torch.full((2, 4), float('nan') if i == 2 else 1.0)\n        {step}\n"
     )
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    command = [sys.executable, "-m", "torchferry", "nan", "--", python(), "program.py"]
+    command = [ferry(), "-m", "torchferry", "nan", "--", python(), "program.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.stdout + done.stderr).count("first came from") == 1
     assert f"{counted} were not finite" in done.stdout

@@ -13,7 +13,7 @@ from tests import warm
 from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import run_ranks
-from tests.warm_python import instead
+from tests.warm_python import ferry, instead
 
 pytest.importorskip("torch")
 
@@ -326,7 +326,7 @@ def test_the_other_commands_ask_the_ranks_too(tool: list[str], tmp_path: Path) -
     (tmp_path / "train.py").write_text(PROGRAM)
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(tmp_path / "train.py")]
     done = subprocess.run(
-        [sys.executable, "-m", "torchferry", *tool, "--check-ranks", "1", "--", *instead([sys.executable, *launch])],
+        [ferry(), "-m", "torchferry", *tool, "--check-ranks", "1", "--", *instead([sys.executable, *launch])],
         capture_output=True,
         text=True,
         check=False,

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
 from tests.processes import HANGS
-from tests.warm_python import instead
+from tests.warm_python import ferry, instead
 from torchferry.core import exitcodes
 from torchferry.numerics.rundiff.comparison import RunComparison, compare
 from torchferry.numerics.runlog.record import read_record
@@ -79,9 +79,8 @@ def record_warm(folder: Path, *arguments: object, code: int = 0) -> str:
 
 
 def record(folder: Path, *arguments: object, code: int = 0) -> str:
-    done = subprocess.run(
-        record_command(folder, *arguments), capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT
-    )
+    command = [ferry(), *record_command(folder, *arguments)[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS, env=ENVIRONMENT)
     assert done.returncode == code, done.stderr
     return done.stderr
 

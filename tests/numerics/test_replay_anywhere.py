@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT, run_snippet
-from tests.warm_python import instead, python
+from tests.warm_python import ferry, instead, python
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics import compare_for_single_op, nan_inf_track_for_single_op, replay
 
@@ -173,7 +173,7 @@ def test_the_file_itself_fails_on_a_faulty_device(alone: dict[str, Path]) -> Non
     command = instead([sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(test)])
     for fault, word in ((["--fault", "op=aten.addmm,kind=noise,scale=1e-2"], "1 failed"), ([], "1 passed")):
         done = subprocess.run(
-            [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", *fault, "--", *command],
+            [ferry(), "-m", "torchferry", "rehearse", "-t", "npu", *fault, "--", *command],
             capture_output=True,
             text=True,
             check=False,

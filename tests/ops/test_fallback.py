@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 
 PROGRAM = """
 import torchferry.rehearsal
@@ -64,7 +63,7 @@ torch.linalg.matrix_exp(x) + x
 
 def rehearsed(folder: Path, target: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (folder / "program.py").write_text(ON_DEVICE.replace("NAME", target), encoding="utf-8")
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, *options, "--", python()]
+    command = [ferry(), "-m", "torchferry", "rehearse", "-t", target, *options, "--", python()]
     return subprocess.run(
         [*command, "program.py"],
         cwd=folder,

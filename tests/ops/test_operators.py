@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import warm, warm_python
+from tests.warm_python import ferry
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
 from torchferry.ops import needs
@@ -109,7 +109,7 @@ def amp(device):
 
 
 def ops(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torchferry", "ops", *arguments]
+    command = [ferry(), "-m", "torchferry", "ops", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
 
 

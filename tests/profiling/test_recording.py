@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from tests.processes import HANGS
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 
 pytest.importorskip("torch")
 
@@ -43,7 +43,7 @@ FULL_DISK = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (16384, 
 
 def torchferry(*words: str, folder: Path, command: str = "profile") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    whole = [sys.executable, "-m", "torchferry", command, *words]
+    whole = [ferry(), "-m", "torchferry", command, *words]
     return subprocess.run(
         whole, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGS, check=False
     )

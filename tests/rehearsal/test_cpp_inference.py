@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.rehearsal.build import library
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cpp-inference"
@@ -24,7 +23,7 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 def test_model_of_python_runs_in_cpp(tmp_path: Path) -> None:
-    rehearse = [sys.executable, "-m", "torchferry", "rehearse", "--target", "musa", "--"]
+    rehearse = [ferry(), "-m", "torchferry", "rehearse", "--target", "musa", "--"]
     exported = run(*rehearse, python(), str(EXAMPLE / "export.py"), "musa", "model", cwd=tmp_path)
     assert (tmp_path / "model" / "model.pt").is_file(), exported.stderr
     places = [f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}", f"-DSIMULATED_DEVICE={library()}"]

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import pytest
 
 from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.backends.described import describe
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal import build
@@ -80,7 +79,7 @@ def site(tmp_path: Path) -> Path:
 def rehearse(site: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     path = site.parent / "program.py"
     path.write_text(textwrap.dedent(program), encoding="utf-8")
-    command = (sys.executable, "-m", "torchferry", "rehearse", "-t", "acme")
+    command = (ferry(), "-m", "torchferry", "rehearse", "-t", "acme")
     return subprocess.run(
         [*command, "--summary-file", str(site.parent / "summary.json"), *options, "--", python(), str(path)],
         capture_output=True,

@@ -16,7 +16,7 @@ import pytest
 
 from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.rehearsal import build
@@ -170,7 +170,7 @@ def test_two_versions_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def rehearse(path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(path), "--"]
+    command = [ferry(), "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(path), "--"]
     return subprocess.run(
         [*command, sys.executable, "-c", "import torch, torch_npu"],
         capture_output=True,
@@ -218,7 +218,7 @@ def test_a_toolkit_that_is_installed_by_half_is_not_asked(tmp_path: Path) -> Non
 def test_a_program_finds_a_folder_of_the_vendor_software_that_is_empty_and_its_own_one_kept() -> None:
     asks = "home = os.environ['ASCEND_HOME_PATH']; print(home, os.listdir(home), os.environ['ASCEND_OPP_PATH'])"
     code = f"import os, torch_npu; {asks}"
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "-c", code]
+    command = [ferry(), "-m", "torchferry", "rehearse", "-t", "npu", "--", python(), "-c", code]
     environment = {**ENVIRONMENT, "ASCEND_OPP_PATH": "/opp/of/the/user"}
     environment.pop("ASCEND_HOME_PATH", None)
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, env=environment, check=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.rehearsal.planted_programs import FILE, Planted, composed, programs
 from tests.rehearsal.test_refusals import JUDGES
 from tests.rehearsal.test_shipped_plugin import wheel
 from tests.rehearsal.triton_wheel import with_triton
+from tests.warm_python import ferry, python
 from torchferry.core import toml
 from torchferry.rehearsal.event_kinds import KINDS
 
@@ -43,10 +43,10 @@ def seen(judge: str, planted: list[Planted], folder: Path) -> list[dict[str, Any
     ranks = ["-m", "torch.distributed.run", "--nproc_per_node", str(first.ranks)] if first.ranks > 1 else []
     subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--devices", "1"),
+            *(ferry(), "-m", "torchferry", "rehearse", "-t", "npu", "--devices", "1"),
             *("--plugin", str(wheel()) if judge == "plugin" else judge, "--profile", "card.toml"),
             *(["--races"] if first.races else []),
-            *("--fault", "op=mm,kind=nan", "--summary-file", "summary.json", "--", sys.executable, *ranks),
+            *("--fault", "op=mm,kind=nan", "--summary-file", "summary.json", "--", python(), *ranks),
             "program.py",
         ],
         capture_output=True,

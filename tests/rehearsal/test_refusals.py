@@ -16,6 +16,7 @@ from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.refused_programs import program
 from tests.rehearsal.test_shipped_plugin import wheel, why_not
+from tests.warm_python import ferry, python
 
 pytestmark = pytest.mark.rehearsal
 
@@ -24,15 +25,32 @@ JUDGES = ("simulated", pytest.param("plugin", marks=pytest.mark.skipif(bool(why_
 
 
 def rehearse(
-    judge: str, text: str, folder: Path, *options: str, launcher: tuple[str, ...] = (), target: str = "npu"
+    judge: str,
+    text: str,
+    folder: Path,
+    *options: str,
+    launcher: tuple[str, ...] = (),
+    target: str = "npu",
+    warm: bool = True,
 ) -> tuple[int, str, dict[str, Any]]:
-    """Rehearse a program: its exit code, what was told, and the summary."""
+    """Rehearse a program: its exit code, what was told, and the summary.
+
+    A warm Python has torch imported already, and its compilers before the plugin is there.
+    """
     (folder / "program.py").write_text(textwrap.dedent(text), encoding="utf-8")
     plugin = str(wheel()) if judge == "plugin" else judge
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
-            *("--summary-file", "summary.json", *options, "--", sys.executable, *launcher, "program.py"),
+            *(ferry(), "-m", "torchferry", "rehearse", "-t", target, "--plugin", plugin),
+            *(
+                "--summary-file",
+                "summary.json",
+                *options,
+                "--",
+                python() if warm else sys.executable,
+                *launcher,
+                "program.py",
+            ),
         ],
         capture_output=True,
         text=True,

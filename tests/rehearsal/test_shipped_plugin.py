@@ -23,7 +23,7 @@ import pytest
 from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.ranks import free_port
-from tests.warm_python import instead
+from tests.warm_python import ferry, instead
 from torchferry import rehearsal
 from torchferry.core.errors import UsageError
 from torchferry.rehearsal.config import prepare
@@ -79,7 +79,7 @@ def rehearse(
     command = [sys.executable, *launcher, str(program)]
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(wheel())),
+            *(ferry(), "-m", "torchferry", "rehearse", "-t", "npu", "--plugin", str(wheel())),
             *("--summary-file", str(summary), *options),
             *("--", *(instead(command) if warm else command)),
         ],

@@ -14,6 +14,7 @@ from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.test_shipped_plugin import wheel, with_wheel
 from tests.rehearsal.triton_wheel import with_triton
+from tests.warm_python import ferry
 
 pytestmark = pytest.mark.rehearsal
 
@@ -102,7 +103,7 @@ def rehearsed(folder: Path, text: str, *options: str, given: str = "") -> tuple[
     (folder / "train.py").write_text(text, encoding="utf-8")
     run = subprocess.run(
         [
-            *(sys.executable, "-m", "torchferry", "rehearse", *options),
+            *(ferry(), "-m", "torchferry", "rehearse", *options),
             *("--summary-file", "summary.json", "--", sys.executable, "train.py", given),
         ],
         capture_output=True,

@@ -47,16 +47,23 @@ FILES: dict[str, tuple[bytes, str | None]] = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    root = tmp_path / "project"
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files in a folder that no test writes in."""
+    root = tmp_path_factory.mktemp("hostile") / "project"
     root.mkdir()
     for name, (data, _) in FILES.items():
         (root / name).write_bytes(data)
-    os.symlink(tmp_path, root / "out")
+    os.symlink(root.parent, root / "out")
     os.symlink(root, root / "loop")
     os.symlink("nowhere.py", root / "dangling.py")
     return root
+
+
+@pytest.fixture(scope="module")
+def analysis(project: Path) -> Analysis:
+    """What one process finds in the files."""
+    return run(project)
 
 
 def run(root: Path, jobs: int = 1, name: str = "npu") -> Analysis:
@@ -64,8 +71,7 @@ def run(root: Path, jobs: int = 1, name: str = "npu") -> Analysis:
     return analyse(Request(root, listing, Target(registry.load(name)), rules(), rewrite=True, jobs=jobs, account=True))
 
 
-def test_each_is_answered_and_the_rest_is_done(project: Path) -> None:
-    analysis = run(project)
+def test_each_is_answered_and_the_rest_is_done(analysis: Analysis) -> None:
     assert analysis.failures == []
     by_path = {item.path: item for item in analysis.examined}
     for name, (data, code) in FILES.items():
@@ -83,27 +89,30 @@ def test_each_is_answered_and_the_rest_is_done(project: Path) -> None:
     assert {finding.location.path for finding in analysis.skipped} == {"out"}
 
 
-def test_processes_give_the_same_answer(project: Path) -> None:
-    one, two = run(project), run(project, jobs=3)
-    assert one._replace(project=None, roles=None) == two._replace(project=None, roles=None)
+def test_processes_give_the_same_answer(project: Path, analysis: Analysis) -> None:
+    several = run(project, jobs=3)
+    assert analysis._replace(project=None, roles=None) == several._replace(project=None, roles=None)
 
 
-def test_every_file_parses_and_a_second_run_changes_nothing(project: Path) -> None:
-    for item in run(project).examined:
-        if item.after is not None:
-            (project / item.path).write_bytes(item.after)
-    again = run(project)
+def test_every_file_parses_and_a_second_run_changes_nothing(analysis: Analysis, tmp_path: Path) -> None:
+    for item in analysis.examined:
+        after = FILES[item.path][0] if item.after is None else item.after
+        (tmp_path / item.path).write_bytes(after)
+    again = run(tmp_path)
+    assert len(again.examined) == len(FILES)
     assert [item.path for item in again.examined if item.after is not None] == []
 
 
-def test_a_fault_in_a_rule_does_not_end_the_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_a_rule_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("crlf.py", "gbk.py"):
+        (tmp_path / name).write_bytes(FILES[name][0])
     rule = next(rule for rule in rules() if rule.CODE == "DEV103")
 
     def fail(context: object) -> list[object]:
         raise ZeroDivisionError("a fault")
 
     monkeypatch.setattr(rule, "check_python", fail)
-    analysis = run(project)
+    analysis = run(tmp_path)
     assert "crlf.py" in {failure.path for failure in analysis.failures}
     assert all("a fault" in failure.what for failure in analysis.failures)
     assert any(item.path == "gbk.py" and item.findings for item in analysis.examined)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from tests.shim.objects import ALL as OBJECTS
 from tests.shim.programs import ALL as PROGRAMS
 from tests.shim.tracing import ALL as TRACING
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 from torchferry.backends import registry
 from torchferry.core import env
 
@@ -29,7 +28,7 @@ def ran(target: str) -> subprocess.CompletedProcess[str]:
     """Run all programs on a target, in one process."""
     environment = {**os.environ, "TORCHFERRY_CACHE": str(env.cache_folder()), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--",
+        [ferry(), "-m", "torchferry", "rehearse", "-t", target, "--devices", "2", "--",
          python(), str(Path(__file__).with_name("child.py"))],
         input=json.dumps([program.code for program in ALL]),
         capture_output=True, text=True, check=False, env=environment,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_python import ferry, python
 from torchferry.core.toml import loads
 
 ROOT = Path(__file__).parents[2]
@@ -19,11 +20,21 @@ WHOLE = "resnet50-sdaa"
 """The page that runs whole here: ranks, faults, a profile, an acceptance and a hand-over in the fewest commands."""
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A `torchferry` and a `python` that have imported already what they need."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name, command in (("torchferry", f"{ferry()} -m torchferry"), ("python", python())):
+        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        (folder / name).chmod(0o755)
+    return folder
+
+
 @pytest.mark.rehearsal
 @pytest.mark.parametrize("name", stories.stories())
-def test_a_page_prints_what_it_shows(name: str) -> None:
+def test_a_page_prints_what_it_shows(name: str, programs: Path) -> None:
     """The pages run to their first rehearsal, one of them whole; `make stories` and `make coverage` run all of them."""
-    outcome = stories.run_page(name, "en", rehearsals=name == WHOLE)
+    outcome = stories.run_page(name, "en", rehearsals=name == WHOLE, programs=programs)
     assert not outcome.differences, "\n".join(outcome.differences)
 
 

@@ -108,6 +108,11 @@ class PortableTarget(Target):
         arguments = (self.vendor.backend, self.version, self.import_module, dict(self.modules), self.nearby)
         return PortableTarget, arguments, {"installed": self.installed, "vendor": self.vendor}
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that it is made of; see `Target.parts`."""
+        return (*super().parts, self.vendor.parts, self.import_module, self.modules, self.nearby)
+
     def at(self, path: str) -> PortableTarget:
         """Return the target as one file of the project sees it, with the module that this file can import."""
         module = self.modules.get(path, self.import_module)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from copy import copy
 from functools import cached_property
-from importlib import metadata
 from typing import Any
 
 from torchferry.backends import cuda
@@ -109,6 +108,8 @@ class Target:
 
     def for_installed_torch(self) -> Target:
         """Return this target, at the plugin version for the torch of this environment; see `for_torch`."""
+        from importlib import metadata  # imported late, with the readers of mail that it needs: few commands ask
+
         with contextlib.suppress(metadata.PackageNotFoundError):
             return self.for_torch(metadata.version("torch"))
         return self
@@ -165,6 +166,11 @@ class Target:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Target, (self.backend, self.version), {"installed": self.installed}
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that it is made of: targets of which these are the same give the same answers."""
+        return type(self), self.backend, self.version, self.installed
 
     def at(self, path: str) -> Target:
         """Return the target as one file of the project sees it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import codecs
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from torchferry.rules.mentions import account_of, speaks_of_cuda
 from torchferry.rules.pipeline import Circumstances, run_pipeline
 from torchferry.rules.references import api_means_cuda
 from torchferry.rules.registry import rule_facts
-from torchferry.rules.words import BETWEEN_NAMES, RuleWords, names_in
+from torchferry.rules.words import BETWEEN_NAMES, Interests, names_in
 from torchferry.rules.written_files import with_written_files
 from torchferry.source.document import Document
 from torchferry.source.insertion import behind_path_changes, binds_by, binds_module, import_edit
@@ -80,14 +79,7 @@ class Engine:
         self.afterwards = afterwards
         self._finish = finish
         self._binding = frozenset(rule.CODE for rule in rules if rule.BINDS)
-        self._words: defaultdict[Kind, RuleWords] = defaultdict(RuleWords)
-        self._modules: dict[str, list[Rule]] = {}
-        for rule in rules:
-            for module in rule.modules(target):
-                self._modules.setdefault(module, []).append(rule)
-            for word in rule.words(target, options):
-                for kind in rule.KINDS:
-                    self._words[kind].add(word, rule)
+        self._words, self._modules = Interests.of(rules, target, options)
 
     def examine(
         self, entry: Entry, *, rewrite: bool = False, whole: bool = False, data: bytes | None = None
@@ -124,13 +116,14 @@ class Engine:
         if entry.kind is Kind.PYTHON:
             examined = examined._replace(outline=outline(entry.path, data))
         names = names_in(data) if entry.kind is Kind.PYTHON else None
-        rules = self.interested(entry.kind, None if whole else data, examined.outline, names)
+        is_too_large = len(data) > self.options.max_file_size
+        rules = self.interested(entry.kind, None if whole else data, examined.outline, names, only_whether=is_too_large)
         writes = entry.kind is Kind.NOTEBOOK and holds_files(data)
         if not rules and not writes and not (self.account and speaks_of_cuda(data)):
             if self.afterwards is not None:
                 examined = examined._replace(noted=self.afterwards.glance(entry.kind, data, names))
             return examined
-        if len(data) > self.options.max_file_size:
+        if is_too_large:
             message = say_plural(
                 "{count} byte is above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
                 "{count} bytes are above the limit of {limit}; it names CUDA: read it yourself, or raise max-file-size",
@@ -199,11 +192,17 @@ class Engine:
         return FileResult(entry.path, entry.kind, findings, remaining=findings)
 
     def interested(
-        self, kind: Kind, data: bytes | None, imports: Outline | None = None, names: bytes | None = None
+        self,
+        kind: Kind,
+        data: bytes | None,
+        imports: Outline | None = None,
+        names: bytes | None = None,
+        only_whether: bool = False,
     ) -> list[Rule]:
         """Return the rules that have a word in `data` or a module in `imports`, in order of their codes.
 
-        For None as `data`, all rules of the kind. `names` are those of `data`, where they are known.
+        For None as `data`, all rules of the kind. `names` are those of `data`, where they are known. With
+        `only_whether` some may be missing where there are others.
         """
         if data is not None and data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             data = data.decode("utf-16", "replace").encode()
@@ -212,7 +211,8 @@ class Engine:
         kinds = (Kind.PYTHON, Kind.SHELL) if kind is Kind.NOTEBOOK else (kind,)
         by_code: dict[str, Rule] = {}
         for words in (self._words[of_cells] for of_cells in kinds if of_cells in self._words):
-            by_code |= {rule.CODE: rule for rule in (words.rules() if data is None else words.rules_in(data, names))}
+            met = words.rules() if data is None else words.rules_in(data, names, only_whether)
+            by_code |= {rule.CODE: rule for rule in met}
         for top in self._tops(kind, data, imports):
             by_code |= {rule.CODE: rule for rule in self._modules.get(top, ())}
         return [by_code[code] for code in sorted(by_code)]

@@ -8,11 +8,15 @@ fifth of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from torchferry.backends.target import Target
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.rules.base import Rule
+from torchferry.core.record import NamedTuple
+from torchferry.rules.base import Options, Rule
+from torchferry.source.kinds import Kind
 
 _PARTS = (
     b"cuda", b"CU", b"Cuda", b"nccl", b"NCCL", b"nvidia", b"NVIDIA", b"torch", b"att", b"autocast", b"reduce",
@@ -115,12 +119,13 @@ class RuleWords:
             for rules in sharing.words.values():
                 yield from rules
 
-    def rules_in(self, data: bytes, names: bytes | None = None) -> set[Rule]:
+    def rules_in(self, data: bytes, names: bytes | None = None, only_whether: bool = False) -> set[Rule]:
         """Return the rules that have a word in a text.
 
         Args:
             data: The text.
             names: Its names, as `names_in` has them, where they are known.
+            only_whether: Whether it is enough to know that there are some: a large text has many.
         """
         rules_met: set[Rule] = set()
         for part, sharing in self._sharing.items():
@@ -129,9 +134,53 @@ class RuleWords:
                 for word, rules in sharing.words.items():
                     if word in around:
                         rules_met.update(rules)
+                if rules_met and only_whether:
+                    return rules_met
         if names is None:
             names = (names_in(data) if len(self._alone) >= _MANY else None) or data
         for (name, word), rules in self._alone.items():
             if not rules_met.issuperset(rules) and name in names and (word == name or word in data):
                 rules_met.update(rules)
         return rules_met
+
+
+class Interests(NamedTuple):
+    """By what rules are asked: their words in each kind of file, and the modules that a file may import.
+
+    Attributes:
+        words: The words, by the kind of file.
+        modules: The rules that a top-level module interests.
+    """
+
+    words: Mapping[Kind, RuleWords]
+    modules: Mapping[str, Sequence[Rule]]
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule], target: Target, options: Options) -> Interests:
+        """Return what these rules are asked by for a target.
+
+        The last ones are kept: to gather them takes as long as some small files, and an editor has every change of
+        a file examined anew.
+        """
+        asked = (tuple(rules), target.parts, options)
+        for earlier, interests in _LATEST:
+            if earlier == asked:
+                return interests
+        interests = cls._gathered(rules, target, options)
+        _LATEST.appendleft((asked, interests))
+        return interests
+
+    @classmethod
+    def _gathered(cls, rules: Sequence[Rule], target: Target, options: Options) -> Interests:
+        words: defaultdict[Kind, RuleWords] = defaultdict(RuleWords)
+        modules: defaultdict[str, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for module in rule.modules(target):
+                modules[module].append(rule)
+            for word in rule.words(target, options):
+                for kind in rule.KINDS:
+                    words[kind].add(word, rule)
+        return cls(dict(words), dict(modules))
+
+
+_LATEST: deque[tuple[tuple[object, ...], Interests]] = deque(maxlen=16)

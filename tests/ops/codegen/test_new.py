@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.warm_python import python
+from tests.warm_python import ferry, python
 
 pytest.importorskip("torch")
 
@@ -116,7 +115,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rehearsed(folder: Path, target: str, *tests: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "torchferry", "rehearse", "-t", target, "--"]
+    command = [ferry(), "-m", "torchferry", "rehearse", "-t", target, "--"]
     return subprocess.run(
         [*command, python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder / "site")},
