@@ -588,3 +588,21 @@ def test_several_processes_say_the_same(
         Verdict.NOT_JUDGED if is_failing else Verdict.BLOCKED
     )
     assert [failure.path for failure in project.analysis.failures] == ["train3.py"] * is_failing
+
+
+@pytest.mark.parametrize(
+    ("asked", "needs"),
+    [
+        ("        importlib.import_module(name)\n        return True", []),
+        ("        return importlib.import_module(name)", ["cupy"]),
+    ],
+)
+def test_an_import_that_only_asks_whether_a_module_is_there_needs_nothing(
+    asked: str, needs: list[str], tmp_path: Path
+) -> None:
+    """What it would import is nothing that the program needs; that its name is not known stays said."""
+    text = f"import importlib\nimport sys\ndef has(name):\n    try:\n{asked}\n    except ImportError:\n        return False\n"
+    files = {"train.py": f"{text}print(has(sys.stdin.readline()))\n", "other.py": "import cupy\n"}
+    found = judged(tmp_path, files)["train.py"]
+    assert [each.what for each in found.optional] == needs
+    assert len(found.unread) == 1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 
 from torchferry.core.record import NamedTuple
+from torchferry.programs.around import around
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
 from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
@@ -51,6 +52,7 @@ class Computed(NamedTuple):
         every: Whether all of them are imported, as in a loop, rather than one.
         indented: Whether the call stands in a block, so that it may not be run when the file is.
         owner: The class that holds the call, or `__getattr__` of the module; empty for neither.
+        is_probe: Whether it only asks whether the module is there: nothing takes it, and a `try` copes.
     """
 
     line: int
@@ -59,6 +61,7 @@ class Computed(NamedTuple):
     every: bool
     indented: bool = True
     owner: str = ""
+    is_probe: bool = False
 
 
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
@@ -147,12 +150,13 @@ class ComputedNames:
             )
         every = name is not None and self._is_every(file, names, name)
         indented = file.statement(call).col_offset > 0
-        around: ast.AST | None = file.enclosing_class(call)
-        if around is None:
+        holder: ast.AST | None = file.enclosing_class(call)
+        if holder is None:
             function = file.enclosing_function(call)
-            around = function if function is not None and function.name == "__getattr__" else None
-        owner = getattr(around, "name", "")
-        return Computed(call.lineno, " ".join(file.text(call).split())[:80], found, every, indented, owner)
+            holder = function if function is not None and function.name == "__getattr__" else None
+        is_probe = isinstance(file.parents.get(call), ast.Expr) and bool(around(file, call).attempts)
+        text = " ".join(file.text(call).split())[:80]
+        return Computed(call.lineno, text, found, every, indented, getattr(holder, "name", ""), is_probe)
 
     def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
         """Return the texts that an expression may have."""

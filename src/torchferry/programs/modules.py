@@ -94,7 +94,7 @@ class Unfollowed(NamedTuple):
         line: The line.
         text: The call, shortened.
         reason: What is said of it; None for what is said of a computed name.
-        of_others: Whether it surely imports nothing of the project.
+        of_others: Whether it surely imports nothing of the project, or only asks whether a module is there.
     """
 
     path: str
@@ -340,7 +340,8 @@ class Modules:
             if not known and self._loads(path, computed.line, indented=True):
                 continue
             if not all(followed) or len(known) < len(computed.names):
-                self.unfollowed.setdefault(path, []).append(Unfollowed(path, computed.line, computed.text))
+                inner = Unfollowed(path, computed.line, computed.text, of_others=computed.is_probe)
+                self.unfollowed.setdefault(path, []).append(inner)
 
     def _names_classes(self, path: str, named: Iterable[tuple[str, int]], *, chosen: bool) -> None:
         """Add the modules of classes that a file names by texts, each with the line."""
