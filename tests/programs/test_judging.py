@@ -601,8 +601,10 @@ def test_an_import_that_only_asks_whether_a_module_is_there_needs_nothing(
     asked: str, needs: list[str], tmp_path: Path
 ) -> None:
     """What it would import is nothing that the program needs; that its name is not known stays said."""
-    text = f"import importlib\nimport sys\ndef has(name):\n    try:\n{asked}\n    except ImportError:\n        return False\n"
+    text = (
+        f"import importlib\nimport sys\ndef has(name):\n    try:\n{asked}\n    except ImportError:\n        return 0\n"
+    )
     files = {"train.py": f"{text}print(has(sys.stdin.readline()))\n", "other.py": "import cupy\n"}
     found = judged(tmp_path, files)["train.py"]
-    assert [each.what for each in found.optional] == needs
+    assert [each.what for each in found.alternatives] == needs
     assert len(found.unread) == 1
