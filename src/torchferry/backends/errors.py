@@ -10,6 +10,7 @@ There is one table and one matcher: `torchferry explain` reads logs with it, `do
     id = "ei0006"                       # unique in the file
     literals = ["EI0006"]               # one of them stands in the text; asked first, since that is quick
     pattern = 'EI0006.{0,80}: (?P<reason>.+)'  # must be found, too; left out where the literals say all
+    when = "memory-full"                # what else must hold of the text, of CONDITIONS; left out where nothing does
     code = "EI0006"                     # what users search for; left out where there is no code
     role = "consequence"                # one of ROLES; cause where it is left out
     where = ["log"]                     # in which texts it is looked for, of WHERE; log where it is left out
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
+from torchferry.backends.memory_numbers import CONDITIONS
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
@@ -55,7 +57,7 @@ examined, what the vendor's tool prints, and the output of an installation's ste
 _IDENTIFIER = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KEYS = frozenset(
     {
-        *("id", "literals", "pattern", "code", "role", "where", "steps", "first", "meaning", "meaning_zh"),
+        *("id", "literals", "pattern", "when", "code", "role", "where", "steps", "first", "meaning", "meaning_zh"),
         *("causes", "causes_zh", "remedy", "remedy_zh", "commands", "explains", "source"),
     }
 )
@@ -68,6 +70,7 @@ class KnownError(NamedTuple):
     id: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str] | None
+    when: str
     code: str
     role: str
     where: tuple[str, ...]
@@ -93,6 +96,8 @@ class KnownError(NamedTuple):
 
     def match_expression(self, text: str) -> ErrorMatch | None:
         """As `match`, of a text that has one of the literals."""
+        if self.when and not CONDITIONS[self.when](text):
+            return None
         if self.pattern is None:
             return ErrorMatch(self, {})
         match = self.pattern.search(text)
@@ -213,6 +218,7 @@ def _entry(file: DataFile, table: dict[str, Any], owner: str) -> KnownError:
         identifier,
         file.texts(table, "literals", place),
         _pattern(file, file.text(table, "pattern", place), place),
+        file.text(table, "when", place),
         file.text(table, "code", place),
         file.text(table, "role", place, "cause"),
         file.texts(table, "where", place) or ("log",),
@@ -231,6 +237,8 @@ def _entry(file: DataFile, table: dict[str, Any], owner: str) -> KnownError:
         raise file.wrong(f"{place}: `literals` has texts of at least {_SHORTEST} letters")
     if entry.role not in ROLES or not set(entry.where) <= set(WHERE):
         raise file.wrong(f"{place}: `role` is one of {', '.join(ROLES)}, `where` has some of {', '.join(WHERE)}")
+    if entry.when and entry.when not in CONDITIONS:
+        raise file.wrong(f"{place}: `when` is one of {', '.join(CONDITIONS)}")
     if not entry.causes or not (entry.remedy.en or entry.commands):
         raise file.wrong(f"{place}: `causes` and `remedy` or `commands` are needed")
     if any(bool(text.en) != bool(text.zh) for text in (entry.meaning, entry.remedy)):
