@@ -46,9 +46,10 @@ FILE = "errors.toml"
 COMMON = "common"
 """The owner of the entries that are of no vendor."""
 
-ROLES = ("cause", "general", "consequence")
-"""What a message tells of a failure: why it happened; that something failed, around the message that says why; or
-that this process suffers from a failure elsewhere."""
+ROLES = ("cause", "consequence", "general", "echo")
+"""What a message tells of a failure: why it happened; that this process waits for one that failed elsewhere; that
+something failed, with a hint at what; or only that something failed, as every failure makes it say. In this order a
+message is the answer."""
 
 WHERE = ("log", "machine", "tool", "deploy")
 """Texts in which entries are looked for: logs of programs, what an import or a library says on a machine that is

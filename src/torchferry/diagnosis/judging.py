@@ -1,9 +1,9 @@
 """What failed first, and what only follows from it.
 
 A message of the role `cause` says why something failed. Of several, the earliest counts, unless one is written down as
-the cause of another (`explains`). Without any, an exception that no entry knows is the first failure; without that, a
-message of a process that suffers from another one, with its usual causes; and last a message that only says that
-something failed.
+the cause of another (`explains`). Without any, it is an exception that no entry knows, or a message of a process that
+waits for another one, with its usual causes, whichever comes first; and last a message that only says that something
+failed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from torchferry.backends.errors import KnownError
+from torchferry.backends.errors import COMMON, ROLES, KnownError
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import NotRead
@@ -80,12 +80,15 @@ def diagnose(scan: Scan) -> RunDiagnosis:
     is_ordered = _is_ordered([failure.first for failure in causes])
     if not is_ordered:
         causes = _launchers_first(causes, scan)
-    unknown = [each for each in scan.raised if not each.is_known]
+    unknown = _sorted(each for each in scan.raised if not each.is_known)
     first, raised = causes[0] if causes else None, None
+    if first is None and others:
+        explained = {key for failure in others for key in failure.entry.explains}
+        first = min(others, key=lambda each: (ROLES.index(each.entry.role), each.entry.key in explained))
+        if unknown and (first.entry.role == "echo" or _is_before(unknown[0], first.first)):
+            first = None
     if first is None and unknown:
-        raised = _sorted(unknown)[0]
-    if first is None and raised is None and others:
-        first = next((each for each in others if each.entry.role == "consequence"), others[0])
+        raised = unknown[0]
     if first is not None:
         raised = _exception_of(first, scan.raised)
     return RunDiagnosis(
@@ -144,8 +147,19 @@ def _sorted(seen: Iterable[Seen]) -> list[Seen]:
     """Sort by time where all lines have one of the same kind, else by their place in what was read."""
     lines = list(seen)
     if _is_ordered(lines):
-        return sorted(lines, key=lambda each: (each.moment.seconds if each.moment is not None else 0.0, each.at))
-    return sorted(lines, key=lambda each: each.at)
+        return sorted(lines, key=lambda each: (each.moment.seconds if each.moment is not None else 0.0, *_place(each)))
+    return sorted(lines, key=_place)
+
+
+def _is_before(one: Sighting | Raised, other: Sighting | Raised) -> bool:
+    if one.moment is not None and other.moment is not None and one.file != other.file:
+        return one.moment.seconds < other.moment.seconds
+    return one.at < other.at
+
+
+def _place(seen: Sighting | Raised) -> tuple[int, bool]:
+    """Return where a line stands; of two entries on one line, that of a vendor says more than a common one."""
+    return seen.at, isinstance(seen, Sighting) and seen.entry.owner == COMMON
 
 
 def _is_ordered(seen: Sequence[Sighting] | Sequence[Raised]) -> bool:
