@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from torchferry.core.errors import UsageError
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 
@@ -32,10 +33,13 @@ LONGEST_LINE = 1 << 20
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _EXAMINED = 8192
-_MOST_CONTROL = 0.1
+_MOST_CONTROL = 0.03
 """Share of control characters above which a file is no log."""
 
-_CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
+_CONTROL = bytes(set(range(1, 32)) - {7, 8, 9, 10, 12, 13, 27})
+_HOLE = lazy_regex(rb"\x00+")
+_MOST_HOLES = 8
+"""Runs of zeros that a log may begin with: a machine that fell over leaves one, a binary file has them everywhere."""
 
 
 class LogFile(NamedTuple):
@@ -190,4 +194,5 @@ def _no_log(head: bytes) -> Message | None:
     if head.startswith((*_WIDE,)):
         return None
     control = len(head) - len(head.translate(None, _CONTROL))
-    return say("binary") if control > _MOST_CONTROL * len(head) else None
+    is_binary = control > _MOST_CONTROL * len(head) or len(_HOLE.findall(head)) > _MOST_HOLES
+    return say("binary") if is_binary else None

@@ -1,72 +1,106 @@
-"""The literals of all entries, found in one pass over a block of a log.
+"""Which lines of a log can hold a literal of some entry, found in one pass.
 
-Two steps keep the pass linear and quick. First the block is searched for a few signals, short texts of which every
-literal holds one: `bytes.find` looks at a gigabyte in a second. Only lines with a signal are searched for the literals,
-by one expression that is a tree of their letters, so that a letter decides between all of them at once. Expressions of
-entries see the lines alone that hold one of their literals.
+A log says the same things over and over, with other numbers in them. So each line is looked up without its digits: one
+that was met before, and in which no literal can stand, costs a look into a set and no more. A new one is searched once
+for all literals, without their digits, too, by one expression that is a tree of their letters: a letter decides between
+all of them at once. The line itself, with its digits, is asked for those literals alone that this found.
+
+Removing digits from both sides keeps this right: what holds a literal still holds it then. Of a literal that is a
+number nothing remains; such a number only counts behind a word that says what it is (`CODE_WORDS`), which entries ask
+for in their expressions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-SIGNALS = (
-    *(b"rror:", b"ERR0", b"rror code", b"ailed", b"xception", b"imeout", b"imed out", b"of memory", b"No module"),
-    *(
-        b"not found",
-        b"Traceback",
-        b"signal",
-        b"Signal",
-        b"Kill",
-        b"killed",
-        b"exitcode",
-        b"shared object",
-        b"EZ",
-        b"EI0",
-    ),
-    *(b"EJ0", b"EL0", b"EE", b"EH", b"atchdog", b"onnection", b"already in use", b"cannot ", b"expected", b"terminate"),
-)
-"""Texts that literals have in common, and that healthy logs seldom hold; a literal without one is its own signal."""
+from torchferry.core.record import NamedTuple
+
+CODE_WORDS = (b"code", b"errno", b"result", b"ret", b"failed", b"reason", b"Error")
+"""Words of which one stands before a number that is the code of an error."""
+
+MOST_FORMS = 200_000
+"""Forms of lines that are remembered; a log with more is forgotten and learned anew, so that memory stays bounded."""
+
+_DIGITS = b"0123456789"
 
 
 class LiteralSearch:
-    """Finds literals in blocks of lines.
-
-    Attributes:
-        signals: What a block is searched for first.
-    """
+    """Finds lines that hold literals, and which."""
 
     def __init__(self, literals: Iterable[str]) -> None:
-        words = sorted({literal.encode("utf-8") for literal in literals}, key=len)
-        roots: list[bytes] = []
-        self._by_root: dict[bytes, list[bytes]] = {}
-        for word in words:  # what holds a shorter literal is looked for by that one
-            root = next((root for root in roots if root in word), word)
-            if root is word:
-                roots.append(word)
-            self._by_root.setdefault(root, []).append(word)
-        self.signals = tuple(dict.fromkeys(next((part for part in SIGNALS if part in root), root) for root in roots))
-        self._roots = re.compile(b"(?=(" + _tree(roots) + b"))") if roots else re.compile(b"(?!)()")
+        words = {literal.encode("utf-8"): literal for literal in literals}
+        self._codes = {word: literal for word, literal in words.items() if not word.translate(None, _DIGITS)}
+        self._by_form: dict[bytes, list[tuple[bytes, str]]] = {}
+        for word, literal in words.items():
+            if word not in self._codes:
+                self._by_form.setdefault(word.translate(None, _DIGITS), []).append((word, literal))
+        self._roots, self._by_root = _roots(sorted({*self._by_form, *CODE_WORDS}, key=len))
+        self._search = re.compile(b"(?=(" + _tree(self._roots) + b"))")
+        self._plain: set[bytes] = set()
+        self._telling: dict[bytes, _Telling] = {}
 
-    def lines(self, block: bytes) -> Iterator[tuple[int, int]]:
-        """Yield where the lines of a block begin and end that may hold a literal, in order."""
-        spans: dict[int, int] = {}
-        for signal in self.signals:
-            at = block.find(signal)
-            while at >= 0:
-                end = block.find(b"\n", at)
-                end = len(block) if end < 0 else end
-                spans[block.rfind(b"\n", 0, at) + 1] = end
-                at = block.find(signal, end)
-        yield from sorted(spans.items())
+    def lines(self, block: bytes) -> Iterator[tuple[int, set[str]]]:
+        """Yield the numbers of lines that hold literals, from 0, with these literals.
 
-    def literals(self, line: bytes) -> set[str]:
-        """Return the literals that a line holds."""
-        roots = set(self._roots.findall(line))
-        if not roots:
-            return set()
-        return {word.decode("utf-8") for root in roots for word in self._by_root[root] if word in line}
+        Args:
+            block: Whole lines.
+        """
+        plain, telling, lines = self._plain, self._telling, block.split(b"\n")
+        forms = block.translate(None, _DIGITS).split(b"\n")
+        for number in [number for number, form in enumerate(forms) if form not in plain]:
+            form = forms[number]
+            known = telling.get(form)
+            if known is None:
+                if form in plain:
+                    continue
+                known = self._learned(form)
+                if known is None:
+                    continue
+            line = lines[number]
+            literals = {literal for word, literal in known.words if word in line}
+            if known.has_code_word:
+                literals |= {self._codes[code] for code in _CODE.findall(line) if code in self._codes}
+            if literals:
+                yield number, literals
+
+    def _learned(self, form: bytes) -> _Telling | None:
+        """Remember what a form of line can hold; None where that is nothing."""
+        if len(self._plain) + len(self._telling) > MOST_FORMS:
+            self._plain.clear()
+            self._telling.clear()
+        held = {word for root in set(self._search.findall(form)) for word in self._by_root[root] if word in form}
+        words = tuple(pair for word in sorted(held) for pair in self._by_form.get(word, ()))
+        has_code_word = not held.isdisjoint(CODE_WORDS)
+        if not words and not has_code_word:
+            self._plain.add(form)
+            return None
+        self._telling[form] = _Telling(words, has_code_word)
+        return self._telling[form]
+
+
+class _Telling(NamedTuple):
+    """What a form of line can hold: literals, as bytes and as text, and the code of an error."""
+
+    words: tuple[tuple[bytes, str], ...]
+    has_code_word: bool
+
+
+_CODE = re.compile(rb"(?<!\d)\d{4,9}(?!\d)")
+
+
+def _roots(words: Sequence[bytes]) -> tuple[list[bytes], dict[bytes, list[bytes]]]:
+    """Return those words that hold no shorter one, and for each of them the words that hold it."""
+    roots: list[bytes] = []
+    by_root: dict[bytes, list[bytes]] = {}
+    for word in words:
+        held = [root for root in roots if root in word]
+        if not held:
+            roots.append(word)
+        for root in held or [word]:
+            by_root.setdefault(root, []).append(word)
+    return roots, by_root
 
 
 def _tree(words: Iterable[bytes]) -> bytes:
@@ -74,8 +108,5 @@ def _tree(words: Iterable[bytes]) -> bytes:
     by_letter: dict[int, list[bytes]] = {}
     for word in words:
         by_letter.setdefault(word[0], []).append(word[1:])
-    arms = []
-    for letter, rests in by_letter.items():
-        ends = not all(rests)
-        arms.append(re.escape(bytes([letter])) + (b"" if ends else _tree(rests)))
+    arms = [re.escape(bytes([letter])) + (_tree(rests) if all(rests) else b"") for letter, rests in by_letter.items()]
     return arms[0] if len(arms) == 1 else b"(?:" + b"|".join(arms) + b")"

@@ -9,8 +9,8 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader
 from torchferry.diagnosis.literals import LiteralSearch
-from torchferry.diagnosis.places import LineWriter, Moment, moment_of, writer_of_line, writer_of_path
-from torchferry.diagnosis.tracebacks import BEGIN, RaisedError, read_traceback
+from torchferry.diagnosis.places import LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
+from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_traceback
 
 FIRST_FAILURE = "(first observed failure)"
 """How torch's launcher begins to tell which process ended first."""
@@ -18,8 +18,8 @@ FIRST_FAILURE = "(first observed failure)"
 LONGEST_EXCERPT = 600
 """Letters of a line that are kept of it, around what was found in it."""
 
-_LOOKED_BACK = 8192
-"""Bytes before a line in which its time is looked for where it has none itself."""
+_LOOKED_BACK = 40
+"""Lines before one in which its time is looked for where it has none itself."""
 
 _SUMMARY = lazy_regex(r"^\W*(?P<key>time|host|rank|exitcode|traceback) *: (?P<value>.{1,200})")
 _NUMBER = lazy_regex(r"-?\d{1,9}")
@@ -32,7 +32,7 @@ class Sighting(NamedTuple):
         match: The entry, and what its groups matched.
         file: The log.
         line: Its number, from 1; 0 where lines before it were not read.
-        at: Its place among all that was read, for the order within a file.
+        at: Its place among all lines that were read, for the order within a file.
         text: What the line says, shortened.
         writer: Who wrote it.
         moment: When, by the line or one shortly before it; None where neither says.
@@ -50,6 +50,14 @@ class Sighting(NamedTuple):
     def entry(self) -> KnownError:
         """The entry of the tables."""
         return self.match.entry
+
+
+class _LinePlace(NamedTuple):
+    """Where a line stands; the fields are those of `Sighting`."""
+
+    file: LogFile
+    line: int
+    at: int
 
 
 class Raised(NamedTuple):
@@ -101,64 +109,69 @@ class Scan:
             for literal in entry.literals:
                 self._by_literal.setdefault(literal, []).append(entry)
         self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE])
-        self._size = 0
         self._exceptions: set[tuple[str, str, object]] = set()
         for file in reader.files:
             self._file(file)
 
     def _file(self, file: LogFile) -> None:
-        named, before = writer_of_path(file.name), b""
+        named = writer_of_path(file.name)
+        before: list[bytes] = []
         for block in _undivided(self.reader.blocks(file)):
-            self._block(file, block, named, before)
-            before = block.data[-_LOOKED_BACK:]
-            self.lines += block.data.count(b"\n")
-            self._size += len(block.data)
+            lines = block.data.split(b"\n")
+            if not lines[-1]:
+                del lines[-1]
+            self._block(file, block, lines, named, before)
+            before = lines[-_LOOKED_BACK:]
+            self.lines += len(lines)
 
-    def _block(self, file: LogFile, block: Block, named: LineWriter, before: bytes) -> None:
-        data, offset, number, counted = block.data, self._size, block.line, 0
-        for begin, end in self._search.lines(data):
-            raw = data[begin:end]
-            literals = self._search.literals(raw)
-            if not literals:
+    def _block(
+        self, file: LogFile, block: Block, lines: Sequence[bytes], named: LineWriter, before: Sequence[bytes]
+    ) -> None:
+        for number, literals in self._search.lines(block.data):
+            line = decoded(lines[number])
+            matches = list(self._matches(literals, line))
+            if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
                 continue
-            if block.line:
-                number += data.count(b"\n", counted, begin)
-                counted = begin
-            line = decoded(raw)
             writer = writer_of_line(line).over(named)
+            place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
+            earlier = [*before, *lines[:number]] if number < _LOOKED_BACK else lines[number - _LOOKED_BACK : number]
             if BEGIN in literals:
-                self._traceback(file, number, offset + begin, data, begin, writer)
+                self._traceback(place, lines[number : number + LONGEST_TRACEBACK], earlier, writer)
             if FIRST_FAILURE in literals:
-                self._summary(_following(data, end, 10))
-            for match in self._matches(literals, line):
+                self._summary([decoded(each) for each in lines[number : number + 10]])
+            for match in matches:
                 key = (match.entry.key, file.name, writer)
                 self.counts[key] = self.counts.get(key, 0) + 1
                 if self.counts[key] == 1:
-                    moment = moment_of(line) or _moment_before(data, begin, before)
+                    moment = moment_of(line) or _moment_before(earlier)
                     text = excerpt(line, next(literal for literal in match.entry.literals if literal in literals))
-                    self.sightings.append(Sighting(match, file, number, offset + begin, text, writer, moment))
+                    self.sightings.append(Sighting(match, *place, text, writer, moment))
 
     def _matches(self, literals: set[str], line: str) -> Iterator[ErrorMatch]:
         entries = {entry.key: entry for literal in literals for entry in self._by_literal.get(literal, ())}
+        text = plain(line)
         for entry in entries.values():
-            match = entry.match_expression(line)
+            match = entry.match_expression(text)
             if match is not None:
                 yield match
 
-    def _traceback(self, file: LogFile, number: int, at: int, data: bytes, begin: int, writer: LineWriter) -> None:
-        lines = _following(data, begin, 400)
+    def _traceback(self, place: _LinePlace, raw: Sequence[bytes], earlier: Sequence[bytes], writer: LineWriter) -> None:
+        lines = [decoded(each) for each in raw]
         error = read_traceback(lines)
         if error is None:
             return
-        key = (file.name, error.kind, (error.message[:80], error.frame, writer))
+        key = (place.file.name, error.kind, (error.message[:80], error.frame, writer))
         if key in self._exceptions or len(self._exceptions) > _MOST_EXCEPTIONS:
             return
         self._exceptions.add(key)
         line = lines[error.length]
-        is_known = any(True for _ in self._matches(self._search.literals(line.encode("utf-8", "replace")), line))
-        moment = moment_of(lines[0]) or moment_of(line) or _moment_before(data, begin, b"")
-        place = number + error.length if number else 0
-        self.raised.append(Raised(error, file, place, at, excerpt(line, error.kind), writer, moment, is_known))
+        is_known = any(
+            True for _, literals in self._search.lines(raw[error.length]) for _ in self._matches(literals, line)
+        )
+        moment = moment_of(lines[0]) or moment_of(line) or _moment_before(earlier)
+        number = place.line + error.length if place.line else 0
+        text = excerpt(line, error.kind)
+        self.raised.append(Raised(error, place.file, number, place.at + error.length, text, writer, moment, is_known))
 
     def _summary(self, lines: Sequence[str]) -> None:
         values = {match["key"]: match["value"] for match in filter(None, map(_SUMMARY.search, lines))}
@@ -211,17 +224,10 @@ def excerpt(line: str, literal: str) -> str:
     return f"{'...' if start else ''}{line[start:end]}{'...' if end < len(line) else ''}"
 
 
-def _following(data: bytes, begin: int, count: int) -> list[str]:
-    """Return some lines of a block, from one place on."""
-    return [decoded(raw) for raw in data[begin : begin + count * 400].split(b"\n")[:count]]
-
-
-def _moment_before(data: bytes, begin: int, before: bytes) -> Moment | None:
-    """Return the time of the nearest line before a place that has one."""
-    start = max(0, begin - _LOOKED_BACK)
-    lines = (before if not start else b"") + data[start:begin]
-    for raw in reversed(lines.split(b"\n")[-40:]):
-        moment = moment_of(decoded(raw))
+def _moment_before(lines: Sequence[bytes]) -> Moment | None:
+    """Return the time of the last of some lines that has one."""
+    for raw in reversed(lines):
+        moment = moment_of(decoded(raw[:LONGEST_EXCERPT]))
         if moment is not None:
             return moment
     return None

@@ -12,7 +12,7 @@ from torchferry.diagnosis.places import plain
 
 BEGIN = "Traceback (most recent call last)"
 
-_LONGEST = 400
+LONGEST_TRACEBACK = 400
 """Lines of a traceback that are read."""
 
 _FRAME = lazy_regex(r'  File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<name>.{1,100}))?')
@@ -52,7 +52,7 @@ def read_traceback(lines: list[str]) -> RaisedError | None:
     """
     column = plain(lines[0]).find(BEGIN)
     frames: list[TracebackFrame] = []
-    for number, raw in enumerate(lines[1:_LONGEST], 1):
+    for number, raw in enumerate(lines[1:LONGEST_TRACEBACK], 1):
         line = plain(raw)[column:].rstrip("\r\n")
         frame = _FRAME.match(line)
         if frame is not None:
