@@ -273,8 +273,8 @@ WORDS = st.text(st.sampled_from("abE 07:"), min_size=1, max_size=8)
 @settings(max_examples=150, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=6), st.lists(WORDS, max_size=12))
 def test_the_search_finds_what_a_look_at_each_line_finds(literals: list[str], lines: list[str]) -> None:
-    """Except numbers alone, which are codes behind a word that says so."""
-    spelled = [literal for literal in literals if literal.strip("0123456789")] or ["a"]
+    """Except codes, which stand alone."""
+    spelled = [literal for literal in literals if not re.fullmatch("[A-Z]{0,4}[0-9]*", literal)] or ["a"]
     block = "\n".join(lines).encode()
     found = dict(LiteralSearch(spelled).lines(block))
     expected = {number: {each for each in spelled if each in line} for number, line in enumerate(lines)}
@@ -393,3 +393,17 @@ def test_standard_input_and_nothing_at_all(tmp_path: Path) -> None:
     empty = torchferry("explain", "-", given="")
     assert (empty.returncode, empty.stdout) == (2, "")
     assert "empty" in empty.stderr
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_pages_show_what_the_command_prints(lang: str) -> None:
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / lang / "explaining.md").read_text(encoding="utf-8")
+    shown = page.partition("```console\n")[2].partition("\n```")[0].split("\n")[1:]
+    printed = list(report.lines(explained(root / "examples" / "failed-job"), lang))
+    relative = [re.sub("\ufdd0.*?\ufdd1", "", line.replace(f"{root}/", "")) for line in printed]
+    assert relative == shown
+    readme = (root / ("README.md" if lang == "en" else "README.zh-CN.md")).read_text(encoding="utf-8")
+    block = readme.partition("$ torchferry explain examples/failed-job")[2].partition("\n```")[0].split("\n")[1:]
+    assert len(block) > 15
+    assert block[:-1] == shown[: len(block) - 1]

@@ -31,15 +31,18 @@ class LiteralSearch:
 
     def __init__(self, literals: Iterable[str]) -> None:
         words = {literal.encode("utf-8"): literal for literal in literals}
-        self._codes = {word: literal for word, literal in words.items() if not word.translate(None, _DIGITS)}
+        self._codes = {word: literal for word, literal in words.items() if _CODE.fullmatch(word)}
+        self._signs = {*CODE_WORDS, *(word.translate(None, _DIGITS) for word in self._codes)} - {b""}
         self._by_form: dict[bytes, list[tuple[bytes, str]]] = {}
         for word, literal in words.items():
             if word not in self._codes:
                 self._by_form.setdefault(word.translate(None, _DIGITS), []).append((word, literal))
-        self._roots, self._by_root = _roots(sorted({*self._by_form, *CODE_WORDS}, key=len))
-        self._search = re.compile(b"(?=(" + _tree(self._roots) + b"))")
+        self._roots, self._by_root = _roots(sorted({*self._by_form, *self._signs}, key=len))
+        tree = _tree(self._roots)
+        self._any = re.compile(tree)
+        self._each = re.compile(b"(?=(" + tree + b"))")
         self._plain: set[bytes] = set()
-        self._telling: dict[bytes, _Telling] = {}
+        self._telling: dict[bytes, _FormContent] = {}
 
     def lines(self, block: bytes) -> Iterator[tuple[int, set[str]]]:
         """Yield the numbers of lines that hold literals, from 0, with these literals.
@@ -60,34 +63,38 @@ class LiteralSearch:
                     continue
             line = lines[number]
             literals = {literal for word, literal in known.words if word in line}
-            if known.has_code_word:
+            if known.has_code:
                 literals |= {self._codes[code] for code in _CODE.findall(line) if code in self._codes}
             if literals:
                 yield number, literals
 
-    def _learned(self, form: bytes) -> _Telling | None:
+    def _learned(self, form: bytes) -> _FormContent | None:
         """Remember what a form of line can hold; None where that is nothing."""
         if len(self._plain) + len(self._telling) > MOST_FORMS:
             self._plain.clear()
             self._telling.clear()
-        held = {word for root in set(self._search.findall(form)) for word in self._by_root[root] if word in form}
-        words = tuple(pair for word in sorted(held) for pair in self._by_form.get(word, ()))
-        has_code_word = not held.isdisjoint(CODE_WORDS)
-        if not words and not has_code_word:
+        if self._any.search(form) is None:
             self._plain.add(form)
             return None
-        self._telling[form] = _Telling(words, has_code_word)
+        held = {word for root in set(self._each.findall(form)) for word in self._by_root[root] if word in form}
+        words = tuple(pair for word in sorted(held) for pair in self._by_form.get(word, ()))
+        has_code = not held.isdisjoint(self._signs)
+        if not words and not has_code:
+            self._plain.add(form)
+            return None
+        self._telling[form] = _FormContent(words, has_code)
         return self._telling[form]
 
 
-class _Telling(NamedTuple):
-    """What a form of line can hold: literals, as bytes and as text, and the code of an error."""
+class _FormContent(NamedTuple):
+    """What a form of line can hold: literals, as bytes and as text, and codes of errors."""
 
     words: tuple[tuple[bytes, str], ...]
-    has_code_word: bool
+    has_code: bool
 
 
-_CODE = re.compile(rb"(?<!\d)\d{4,9}(?!\d)")
+_CODE = re.compile(rb"[A-Z]{0,4}[0-9]{4,9}")
+"""Codes, such as EI0006, ERR00100 and 507015: a line is searched for all of them at once."""
 
 
 def _roots(words: Sequence[bytes]) -> tuple[list[bytes], dict[bytes, list[bytes]]]:

@@ -52,7 +52,7 @@ class Moment(NamedTuple):
 
     Attributes:
         seconds: Since 1970, by the clock of the host that wrote it; without a zone as if it were UTC.
-        text: As the log has it.
+        text: As the log has it; with `~` before it where a line shortly before the one that is meant says it.
         zone: Whether the log says the zone.
         year: Whether it says the year; without one it is taken to be 2000.
     """

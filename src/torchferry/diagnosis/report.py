@@ -15,7 +15,7 @@ from torchferry.core.terminal import style, visible
 from torchferry.core.web_page import web_page
 from torchferry.diagnosis.judging import Failure, RunDiagnosis
 from torchferry.diagnosis.places import LineWriter
-from torchferry.diagnosis.scanning import Raised, Sighting
+from torchferry.diagnosis.scanning import MOST_OF_KIND, Raised, Sighting
 
 MOST_SHOWN = 12
 """Further messages that a text names; the JSON has all."""
@@ -124,7 +124,9 @@ def _sections(diagnosis: RunDiagnosis, lang: str) -> Iterator[ReportSection]:
     if diagnosis.raised is not None and diagnosis.raised.error.frame is not None:
         frame = diagnosis.raised.error.frame
         place = f"{frame.file}:{frame.line}" + (f" ({frame.function})" if frame.function else "")
-        yield ReportSection(say("In the program"), (f"{masked(place)}: {masked(_message(diagnosis.raised))}",))
+        is_shown = diagnosis.first is None or diagnosis.first.first.at == diagnosis.raised.at
+        what = diagnosis.raised.error.kind if is_shown else _message(diagnosis.raised)
+        yield ReportSection(say("In the program"), (f"{masked(place)}: {masked(what)}",))
     if diagnosis.first is None and diagnosis.raised is not None:
         yield _unknown(diagnosis.raised, lang)
     if diagnosis.causes:
@@ -184,6 +186,8 @@ def _row(failure: Failure, lang: str) -> str:
         names = say("{names} and {count} more", names=names, count=len(writers) - _MOST_WRITERS).render(lang)
     title = _title(failure, lang)
     times = say_plural("{count} line", "{count} lines", count=failure.lines).render(lang)
+    if failure.lines >= MOST_OF_KIND:
+        times = say("{count} lines or more", count=failure.lines).render(lang)
     return "; ".join(filter(None, (title, names, f"{_where(failure.first)} ({times})")))
 
 

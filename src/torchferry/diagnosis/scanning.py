@@ -21,6 +21,9 @@ LONGEST_EXCERPT = 600
 _LOOKED_BACK = 40
 """Lines before one in which its time is looked for where it has none itself."""
 
+MOST_OF_KIND = 5000
+"""Lines of a file with the same literals that are looked at and counted; a log can repeat one error for days."""
+
 _SUMMARY = lazy_regex(r"^\W*(?P<key>time|host|rank|exitcode|traceback) *: (?P<value>.{1,200})")
 _NUMBER = lazy_regex(r"-?\d{1,9}")
 
@@ -91,7 +94,7 @@ class Scan:
 
     Attributes:
         sightings: For each entry and stream the first line.
-        counts: How many lines of a stream an entry matches, by its key and the stream.
+        counts: How many lines of a stream an entry matches, by its key and the stream; no more than `MOST_OF_KIND`.
         raised: Exceptions, of each kind and place the first of a stream.
         ended_first: What launchers saw end first.
         lines: How many lines were read.
@@ -109,6 +112,7 @@ class Scan:
             for literal in entry.literals:
                 self._by_literal.setdefault(literal, []).append(entry)
         self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE])
+        self._kinds: dict[tuple[str, frozenset[str]], int] = {}
         self._exceptions: set[tuple[str, str, object]] = set()
         for file in reader.files:
             self._file(file)
@@ -128,6 +132,10 @@ class Scan:
         self, file: LogFile, block: Block, lines: Sequence[bytes], named: LineWriter, before: Sequence[bytes]
     ) -> None:
         for number, literals in self._search.lines(block.data):
+            kind = (file.name, frozenset(literals))
+            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            if self._kinds[kind] > MOST_OF_KIND:
+                continue
             line = decoded(lines[number])
             matches = list(self._matches(literals, line))
             if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
@@ -225,9 +233,9 @@ def excerpt(line: str, literal: str) -> str:
 
 
 def _moment_before(lines: Sequence[bytes]) -> Moment | None:
-    """Return the time of the last of some lines that has one."""
+    """Return the time of the last of some lines that has one; its text says that it is not the line's own."""
     for raw in reversed(lines):
         moment = moment_of(decoded(raw[:LONGEST_EXCERPT]))
         if moment is not None:
-            return moment
+            return moment._replace(text=f"~{moment.text}")
     return None
