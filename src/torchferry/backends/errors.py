@@ -11,7 +11,7 @@ There is one table and one matcher: `torchferry explain` reads logs with it, `do
     literals = ["EI0006"]               # one of them stands in the text; asked first, since that is quick
     pattern = 'EI0006.{0,80}: (?P<reason>.+)'  # must be found, too; left out where the literals say all
     when = "memory-full"                # what else must hold of the text, of CONDITIONS; left out where nothing does
-    code = "EI0006"                     # what users search for; left out where there is no code
+    code = "EI0006"                     # what users search for, a point for any letter; left out where there is none
     role = "consequence"                # one of ROLES; cause where it is left out
     where = ["log"]                     # in which texts it is looked for, of WHERE; log where it is left out
     steps = ["driver"]                  # where deploy: only of these steps
@@ -88,6 +88,16 @@ class KnownError(NamedTuple):
     def key(self) -> str:
         """What names the entry among those of all tables."""
         return f"{self.owner}/{self.id}"
+
+    def has_code(self, text: str) -> bool:
+        """Whether a code is this entry's; a point in the entry's stands for any letter or digit."""
+        return len(text) == len(self.code) and all(
+            own in (letter, ".") for own, letter in zip(self.code, text, strict=True)
+        )
+
+    def without_text(self) -> ErrorMatch:
+        """Return what the entry says where there is no message to take words from."""
+        return ErrorMatch(self, dict.fromkeys(self.pattern.groupindex if self.pattern else (), ""))
 
     def match(self, text: str) -> ErrorMatch | None:
         """Return what the text says of this entry; None where it is not its message."""
