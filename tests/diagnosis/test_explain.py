@@ -375,10 +375,10 @@ def test_the_command_says_it_in_every_form(tmp_path: Path) -> None:
     folder = logs(tmp_path, {"rank_3.log": f"2026-11-26 10:00:00 x\n{CAUSE}\n"})
     text = torchferry("explain", str(folder))
     assert text.returncode == 1
-    assert re.match(r"failed first, rank 3, at 2026-11-26 10:00:00: EJ0003: ", text.stdout)
+    assert re.match(r"failed first, rank 3, at ~2026-11-26 10:00:00: EJ0003: ", text.stdout)
     assert "source: https://" in text.stdout
     chinese = torchferry("explain", str(folder), "--lang", "zh").stdout
-    assert chinese.startswith("最先失败（rank 3，2026-11-26 10:00:00）")
+    assert chinese.startswith("最先失败（rank 3，~2026-11-26 10:00:00）")
     document = json.loads(torchferry("explain", str(folder), "-f", "json").stdout)
     assert document["first"]["code"] == "EJ0003"
     assert document["first"]["places"][0]["line"] == 2
