@@ -16,7 +16,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import NotRead
 from torchferry.diagnosis.places import LineWriter
-from torchferry.diagnosis.scanning import Raised, Scan, Sighting
+from torchferry.diagnosis.scanning import EndedFirst, Raised, Scan, Sighting
 
 Seen = TypeVar("Seen", Sighting, Raised)
 
@@ -73,8 +73,8 @@ class RunDiagnosis(NamedTuple):
 
 def diagnose(scan: Scan) -> RunDiagnosis:
     """Return what a scan of logs says of a failure."""
-    scan.sightings[:] = _with_ranks(scan.sightings)
-    scan.raised[:] = _with_ranks(scan.raised)
+    scan.sightings[:] = _with_ranks(scan.sightings, scan.ended_first)
+    scan.raised[:] = _with_ranks(scan.raised, scan.ended_first)
     failures = _failures(scan)
     causes, others = _by_explanation(failures)
     is_ordered = _is_ordered([failure.first for failure in causes])
@@ -104,9 +104,10 @@ def diagnose(scan: Scan) -> RunDiagnosis:
     )
 
 
-def _with_ranks(seen: list[Seen]) -> list[Seen]:
-    """Give lines that name a process alone the rank that other lines of this process name."""
-    ranks: dict[tuple[str, int | None], int | None] = {
+def _with_ranks(seen: list[Seen], ended: Iterable[EndedFirst]) -> list[Seen]:
+    """Give lines that name a process alone the rank that a launcher's summary or other lines of this process name."""
+    ranks: dict[tuple[str, int | None], int | None] = {("", each.pid): each.rank for each in ended}
+    ranks |= {
         (each.writer.host, each.writer.pid): each.writer.rank
         for each in seen
         if each.writer.pid is not None and each.writer.rank is not None
@@ -189,10 +190,15 @@ _NEAR = 200
 """Lines between a message and the exception that carries it."""
 
 
+_LAUNCHERS = "ChildFailedError"
+"""What torch's launcher raises itself when a process has ended: its traceback is no program's."""
+
+
 def _exception_of(failure: Failure, raised: Sequence[Raised]) -> Raised | None:
     """Return the exception in whose text a message stands, or which it led to in the same process."""
     first = failure.first
-    same = [each for each in raised if each.file == first.file and _is_same(each.writer, first.writer)]
+    own = [each for each in raised if not each.error.kind.endswith(_LAUNCHERS)]
+    same = [each for each in own if each.file == first.file and _is_same(each.writer, first.writer)]
     near = [each for each in same if not first.line or not each.line or abs(each.line - first.line) <= _NEAR]
     return min(near, key=lambda each: (abs(each.line - first.line), each.at), default=None)
 

@@ -18,7 +18,10 @@ _RANK = lazy_regex(
     r"|^ {0,4}(?P<label>\d{1,6}): "
 )
 _PROCESS = lazy_regex(r"\((?P<name>[A-Za-z][\w.]{0,60}) pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[0-9a-fA-F.:]{3,40}))?\)")
-_PID = lazy_regex(r"\bP(?:ID|id)[: ] ?(?P<pid>\d{1,9})\b|\(PID:(?P<cann>\d{1,9})|^\[\w+ *\] ?\w+\((?P<plog>\d{1,9}),")
+_PID = lazy_regex(
+    r"\bP(?:ID|id)[: ] ?(?P<pid>\d{1,9})\b|\(PID:(?P<cann>\d{1,9})|^\[\w+ *\] ?\w+\((?P<plog>\d{1,9}),"
+    r"|\blocal_rank: \d{1,6} \(pid: (?P<launched>\d{1,9})\)"
+)
 _DEVICE = lazy_regex(r"\bDevice:(?P<device>\d{1,4})\b")
 _HOST = lazy_regex(
     r"^\[pod/(?P<pod>[\w.-]{1,200})/[\w.-]{1,200}\] |^(?P<nccl>[\w.-]{1,100}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL "
@@ -153,4 +156,6 @@ def _moment(parts: dict[str, str | None], text: str) -> Moment | None:
         shift = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
         day = day - shift if zone[0] == "+" else day + shift
     part = parts.get("part") or "0"
+    if not year and name is None:  # glog's `E1126 10:00:00.5`, vLLM's `ERROR 11-26 10:00:00`
+        text = f"{day.month:02}-{day.day:02} {parts['time']}" + (f".{parts['part']}" if parts.get("part") else "")
     return Moment(day.timestamp() + int(part) / 10 ** len(part), text.strip(), bool(zone), bool(year))
