@@ -154,11 +154,12 @@ MAY_IMPORT = {
     "handover": {"core", "backends", "source", "migration", "acceptance"},
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
     "deploy": {"core", "backends", "doctor"},
+    "diagnosis": {"core", "backends"},
     "assistant": {"core", "backends", "source", "rules", "report"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
-        *("advice", "acceptance", "kit", "handover", "deploy", "assistant"),
+        *("advice", "acceptance", "kit", "handover", "deploy", "assistant", "diagnosis"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its

@@ -25,7 +25,7 @@ ROOT = Path(torchferry.__file__).parent
 PACKAGES = (
     *("core", "source", "rules", "kernels", "installed", "programs", "migration", "kit", "handover", "report"),
     *("ops", "acceptance", "advice", "assistant", "backends", "cli", "deploy", "device", "doctor", "numerics"),
-    *("profiling", "rehearsal"),
+    *("profiling", "rehearsal", "diagnosis"),
 )
 """All but what runs in the user's program alone, which needs a card to be imported: the redirect."""
 SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split"}

@@ -25,7 +25,7 @@ from tests.processes import STUBBORN, gone, started
 pytestmark = pytest.mark.pure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cuda-training"
-READING = {"scan", "explain_rule", "explain_name", "preview_fixes", "doctor", "compare_records"}
+READING = {"scan", "explain_rule", "explain_name", "preview_fixes", "doctor", "compare_records", "explain_logs"}
 
 
 @pytest.fixture
@@ -74,6 +74,7 @@ anyio.run(run, command, 300.0)
 def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text('x.to("cuda")\n')
     (project / "link.py").symlink_to(tmp_path / "outside.py")
+    shutil.copytree(EXAMPLE.parent / "failed-job", project / "logs")
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
 
     async def asked(client: Client) -> None:
@@ -100,6 +101,11 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         renamed = await answer(client, "explain_name", name="torch.cuda.nvtx.range_push", target="npu")
         assert "source:" in renamed["text"]
         assert not (await answer(client, "doctor", target="npu"))["ok"]
+        assert "HCCL_CONNECT_TIMEOUT" in (await answer(client, "explain_name", name="EI0006"))["text"]
+        explained = await answer(client, "explain_logs", paths=["logs"], limit=1)
+        assert (explained["failed"], explained["known"]) == (True, True)
+        assert explained["report"]["first"]["entry"] == "common/memory-elsewhere"
+        assert {len(each["places"]) for each in explained["report"]["consequences"]} == {1}
 
         for path in ("/etc", "..", "../outside.py", "link.py"):
             assert "outside of the folders" in await refusal(client, "scan", path=path)
@@ -113,6 +119,8 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
             assert given.input_schema["additionalProperties"] is False, tool
         assert re.search(r"\bpaths\b.*not permitted", await refusal(client, "scan", paths="absent"), re.DOTALL)
         assert "is not a folder with a record" in await refusal(client, "compare_records", reference=".", other=".")
+        assert "outside of the folders" in await refusal(client, "explain_logs", paths=["logs", "/etc/passwd"])
+        assert "no logs are named" in await refusal(client, "explain_logs", paths=[])
         assert "nown tool" in await refusal(client, "apply_fixes")
 
     ask(project, "-t", "npu", asked=asked)

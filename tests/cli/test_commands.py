@@ -307,6 +307,10 @@ def test_what_is_known_can_be_asked() -> None:
         ("torch.cuda.is_avaliable", 1, "similar names: torch.cuda.is_available,"),
         ("torch.npu.set_aoee", 1, "similar names: torch.npu.set_aoe,"),
         ("CUDA_VISIBEL_DEVICES", 1, "similar names: CUDA_VISIBLE_DEVICES,"),
+        ("EI0006", 0, "export HCCL_CONNECT_TIMEOUT="),
+        ("EZ9999", 0, "npu          EZ9999  CANN reports an internal error"),
+        ("SIGKILL", 0, "cause: the host or the container ran out of memory"),
+        ("EI9998", 1, "`EI9998` is in no table"),
     ],
 )
 def test_names_are_known_as_they_are_written_and_nearly_so(name: str, code: int, said: str) -> None:

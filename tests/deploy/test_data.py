@@ -21,7 +21,6 @@ from torchferry.backends.deployment import Deployment, deployment
 from torchferry.core.errors import UsageError
 from torchferry.deploy.bundle import read_bundle, write_bundle
 from torchferry.deploy.containers import TrainingJob, compose, dockerfile, kubernetes
-from torchferry.deploy.hints import explain, matching_hint
 from torchferry.deploy.plan import DeployPlan, StepChoice, facts_of, make_plan, settled
 from torchferry.deploy.playbook import write_project
 from torchferry.deploy.report import plan_lines
@@ -290,30 +289,33 @@ def test_texts_are_there_in_both_languages(target: str) -> None:
     texts = [facts.product, *(step.title for step in facts.steps)]
     texts += [value.about for value in facts.values]
     texts += [file.about for file in facts.files]
-    texts += [text for hint in facts.hints for text in (hint.cause, hint.do)]
     assert [text.en for text in texts if not text.en or not text.zh] == []
 
 
 @pytest.mark.parametrize(("target", "step", "output", "cause", "remedy"), OUTPUTS)
 def test_a_recorded_output_is_explained(target: str, step: str, output: str, cause: str, remedy: str) -> None:
-    explanation = explain(facts_of(target), step, output)
+    explanation = facts_of(target).explained(step, output)
     assert explanation is not None
-    assert cause in explanation.cause.en
-    assert remedy in explanation.do.en
-    assert explanation.cause.zh
-    assert explanation.do.zh
+    assert cause in explanation.causes[0].en
+    assert remedy in explanation.advice.en
+    assert explanation.causes[0].zh
+    assert explanation.advice.zh
 
 
 @pytest.mark.parametrize(("target", "step", "output"), UNEXPLAINED)
-def test_what_no_hint_knows_stays_unexplained(target: str, step: str, output: str) -> None:
-    assert explain(facts_of(target), step, output) is None
+def test_what_no_entry_knows_stays_unexplained(target: str, step: str, output: str) -> None:
+    assert facts_of(target).explained(step, output) is None
 
 
-def test_every_hint_answers_a_recorded_output() -> None:
-    """No hint is there that nobody has seen answer, or that an earlier one hides."""
-    answered = {matching_hint(facts_of(target), step, output) for target, step, output, _, _ in OUTPUTS}
-    hints = {hint: target for target in TARGETS for hint in facts_of(target).hints}
-    assert [f"{target}: {hint.match.pattern}" for hint, target in hints.items() if hint not in answered] == []
+def test_every_entry_for_a_step_answers_a_recorded_output() -> None:
+    """No entry is there that nobody has seen answer, or that an earlier one hides, or whose step is gone."""
+    answers = [facts_of(target).explained(step, output) for target, step, output, _, _ in OUTPUTS]
+    answered = {answer.entry.key for answer in answers if answer is not None}
+    entries = {entry.key: entry for target in TARGETS for entry in facts_of(target).errors if "deploy" in entry.where}
+    seen_elsewhere = {key for key, entry in entries.items() if "machine" in entry.where}
+    assert sorted(entries.keys() - answered - seen_elsewhere) == []
+    steps = {step.id for target in TARGETS for step in facts_of(target).steps}
+    assert {step for entry in entries.values() for step in entry.steps} <= steps
 
 
 def test_what_is_not_public_is_asked_for_by_its_name() -> None:
@@ -477,7 +479,7 @@ STEP = '[[step]]\nid = "a"\nstage = "driver"\ntitle = "t"\ncheck = "true"\nsourc
             "none of what it may be",
         ),
         ('[[value]]\nname = "path"\nabout = "b"\nsource = "S"\n', "no name for a variable"),
-        ('[[hint]]\nmatch = "("\ncause = "c"\ndo = "d"\nsource = "S"\n', "no regular expression"),
+        ('[[hint]]\nmatch = "a"\nsource = "S"\n', "`hint` is none of"),
         ("[container]\ndevices = '/dev/x'\nsource = 'S'\n", "`devices` is not a list of texts"),
         ("[container]\nipc = 'host'\nsource = 'T'\n", "source `T` is not in"),
     ],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from torchferry.rehearsal.aggregate import Aggregate, EventSum, collect
+from torchferry.rehearsal.aggregate import Aggregate, EventSum, UncaughtError, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
 from torchferry.rehearsal.summary import document, lines, verdict
 
@@ -88,6 +89,21 @@ BAD = Aggregate(1, 1, 0, (), {}, (), (EventSum("missing-api", "torch.x.y", "", "
 def test_the_verdict_comes_first(aggregate: Aggregate, code: int, wanted: str) -> None:
     assert verdict(rehearsal(), aggregate, code).render("en").startswith(wanted)
     assert next(lines(rehearsal(), aggregate, "en", code)).startswith(wanted)
+
+
+def test_a_command_that_fails_by_itself_is_explained_where_a_table_knows_the_message() -> None:
+    def text_of(said: str) -> list[str]:
+        error = UncaughtError("RuntimeError", "a.py", 3, text=said)
+        return list(lines(rehearsal(), replace(CLEAN, errors=(error,)), "en", 1))
+
+    known = text_of("The server socket has failed to listen on any local network address. port: 29500, EADDRINUSE")
+    assert known[1].startswith("  cause: ")
+    assert any(line.startswith("  -> ") for line in known)
+    assert not any("cause:" in line for line in text_of("the data is not there"))
+    secret = document(
+        rehearsal(), replace(CLEAN, errors=(UncaughtError("E", text=f"token={'ghp_' + 'x1Y2' * 9}"),)), 1, []
+    )
+    assert "x1Y2x1Y2" not in secret
 
 
 def test_the_verdict_of_a_tool_is_no_failure_of_the_program() -> None:

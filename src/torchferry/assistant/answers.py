@@ -82,3 +82,14 @@ class ComparisonAnswer(BaseModel):
 
     equal: bool
     report: dict[str, Any] = Field(description="As `compare diff -f json` writes it")
+
+
+class LogsAnswer(BaseModel):
+    """What failed in the logs of a run."""
+
+    failed: bool
+    known: bool = Field(description="Whether a table knows what failed first; where not, no cause is said")
+    report: dict[str, Any] = Field(
+        description="As `explain -f json` writes it: first, the message to act on; causes, what failed later; "
+        "consequences, what follows from it"
+    )

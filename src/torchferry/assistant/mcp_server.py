@@ -24,6 +24,7 @@ from torchferry.assistant.answers import (
     DoctorAnswer,
     FixAnswer,
     FoundPlace,
+    LogsAnswer,
     ProgramVerdict,
     RehearsalAnswer,
     ScanAnswer,
@@ -81,6 +82,7 @@ def make_server(settings: ServerSettings) -> MCPServer[Any]:
             tools.preview_fixes,
             tools.doctor,
             tools.compare_records,
+            tools.explain_logs,
         )
     ]
     if settings.may_write:
@@ -118,6 +120,7 @@ def _instructions(settings: ServerSettings) -> str:
     lines = [
         f"torchferry carries PyTorch projects written for CUDA to other accelerators. Targets: {targets}.",
         "Begin with scan. explain_rule explains the rule of a finding, explain_name says what replaces a CUDA name.",
+        "Where a run failed, explain_logs says what failed first in its logs, and what only follows from it.",
         "A rehearsal runs a program on a simulated card. It proves that code is right for the API, "
         "never speed or accuracy.",
         "What is unknown or was not judged is not fine: say so to the user.",
@@ -170,7 +173,8 @@ class Tools:
         """Say what replaces a CUDA name on a target, from the tables and with its source; UNKNOWN stays UNKNOWN.
 
         Args:
-            name: An API (torch.cuda.nvtx.range_push), environment variable, program, package or image.
+            name: An API (torch.cuda.nvtx.range_push), environment variable, program, package or image; or a code that
+                the stack reports an error with (EI0006), which is explained.
             target: One of the server's targets; empty for all.
         """
         wanted = ["-t", _option_value(target)] if target else []
@@ -299,6 +303,26 @@ class Tools:
             "compare", "diff", "-f", "json", "-o", "{report}", "--lang", self._settings.lang, "--", *places
         )
         return ComparisonAnswer(equal=result.exit_code == exitcodes.CLEAN, report=_object(result))
+
+    async def explain_logs(self, paths: list[str], target: str = "", limit: int = 5) -> LogsAnswer:
+        """Say what failed first in the logs of a run, on which rank and host, why, and what to do.
+
+        Args:
+            paths: Files or folders with the logs of one run.
+            target: One of the server's targets; empty for all.
+            limit: Most places in the logs that are returned of each message.
+        """
+        if not paths:
+            raise ToolError(say("no logs are named").render(self._settings.lang))
+        places = [str(self._place(each)) for each in paths]
+        wanted = ["-t", _option_value(target)] if target else []
+        result = await self._command(
+            "explain", *wanted, "-f", "json", "-o", "{report}", "--lang", self._settings.lang, "--", *places
+        )
+        report = _object(result)
+        for message in (report["first"] or {}, *report["causes"], *report["consequences"]):
+            message.update(places=message.get("places", [])[: max(0, limit)])
+        return LogsAnswer(failed=report["failed"], known=report["known"], report=report)
 
     def _place(self, text: str) -> Path:
         try:

@@ -1,8 +1,8 @@
 """How a target's software gets onto a server, kept as `deploy.toml` in the vendor's folder.
 
 The file is the one place that knows a vendor's installation: what a person has to hand over, what is done in which
-order, how one sees that it is done, and what the messages of a failure mean. `torchferry deploy` makes a playbook,
-a plan to read, a Dockerfile and manifests of it. Every table cites its sources::
+order, and how one sees that it is done; what messages mean is in `errors.toml` beside it. `torchferry deploy` makes a
+playbook, a plan to read, a Dockerfile and manifests of it. Every table cites its sources::
 
     [sources]
     GUIDE = "Acme installation guide 3.0"
@@ -56,14 +56,6 @@ a plan to read, a Dockerfile and manifests of it. Every table cites its sources:
     refuse_busy = true                  # nothing is done while a process uses a card
     source = "GUIDE"
 
-    [[hint]]                            # what a message means; the first that matches the output is shown
-    match = "OFED not found"            # a regular expression, case is ignored
-    steps = ["driver"]                  # only of these steps; of all where it is left out
-    first = true                        # asked before those of all files that have no `first`
-    cause = "..."
-    do = "..."
-    source = "GUIDE"
-
     [container]                         # how a container sees the cards
     image = "acme/base:3.0"             # or the name of a value: "$IMAGE"
     privileged = true
@@ -87,19 +79,20 @@ host or in the container, `$BUNDLE`, the folder of the files, and what `[deploym
 `$ARCHITECTURE`, `$CARDS`, `$MODULE`, `$INTERPRETER`, `"${CONTAINER_FLAGS[@]}"`, `"${CONTAINER_DEVICES[@]}"`, and
 `$CONTAINER_SPEC`, a hash of these and the image. `$PLUGIN` is the name of the plugin.
 
-What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage, its hints
-last; a row of the vendor's with the same name stands in place of the shared one.
+What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage; a row of the
+vendor's with the same name stands in place of the shared one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
+from torchferry.backends.errors import ErrorMatch, KnownError, errors_of, first_match
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
@@ -126,6 +119,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _STEP = re.compile(r"[a-z][a-z0-9-]*")
 _RESERVED = frozenset({"state", "bundle", "path", "home", "ifs", "step", "shell", "user"})
 
+_TABLES = frozenset({"sources", "deployment", "value", "file", "step", "container", "kubernetes"})
 _DEPLOYMENT_KEYS = frozenset(
     {"product", "product_zh", "python", "architecture", "cards", "module", "busy", "interpreter", "source"},
 )
@@ -198,17 +192,6 @@ class DeployStep(NamedTuple):
         return self.where == "container"
 
 
-class DeployHint(NamedTuple):
-    """What a message of a failing step means, and what to do."""
-
-    match: re.Pattern[str]
-    steps: tuple[str, ...]
-    first: bool
-    cause: Bilingual
-    do: Bilingual
-    source: str
-
-
 class ContainerNeeds(NamedTuple):
     """How a container sees the cards; the fields are those of `[container]`."""
 
@@ -251,9 +234,13 @@ class Deployment(NamedTuple):
     values: tuple[DeployValue, ...]
     files: tuple[DeployFile, ...]
     steps: tuple[DeployStep, ...]
-    hints: tuple[DeployHint, ...]
+    errors: tuple[KnownError, ...]
     container: ContainerNeeds
     kubernetes: KubernetesNeeds
+
+    def explained(self, step: str, output: str) -> ErrorMatch | None:
+        """Return what the output of a step means; None where no entry of the target's tables knows it."""
+        return first_match(self.errors, output, ("deploy", "machine"), step)
 
     def value(self, name: str) -> DeployValue | None:
         """Return the setting of this name."""
@@ -271,12 +258,13 @@ def deployment(backend: type[DataOwner]) -> Deployment | None:
         ValueError: the file is malformed.
     """
     path = data_file(backend, "deploy.toml")
-    return None if path is None else _load(path)
+    return None if path is None else _load(path)._replace(errors=errors_of(backend))
 
 
 @lru_cache(maxsize=8)
 def _load(path: Path) -> Deployment:
     file, common = DataFile(path), DataFile(DATA / "common" / "deploy.toml")
+    file.check_keys(file.document, _TABLES, "top")
     head = file.table("deployment")
     file.check_keys(head, _DEPLOYMENT_KEYS, "[deployment]")
     values = _merged(_rows(common, "value", _value), _rows(file, "value", _value))
@@ -303,7 +291,7 @@ def _load(path: Path) -> Deployment:
         values,
         files,
         tuple(steps),
-        _hints((file, common), steps),
+        (),
         _needs(file, "container", ContainerNeeds),
         _needs(file, "kubernetes", KubernetesNeeds),
     )
@@ -366,23 +354,6 @@ def _step(
     if not step.check or not step.title.en:
         raise file.wrong(f"{where}: `check` and `title` are needed")
     return step
-
-
-def _hints(files: Sequence[DataFile], steps: Sequence[DeployStep]) -> tuple[DeployHint, ...]:
-    """Return the hints of all files in the order in which they are asked."""
-    hints = [_hint(which, table, steps) for which in files for table in which.tables("hint")]
-    return tuple(sorted(hints, key=lambda hint: not hint.first))
-
-
-def _hint(file: DataFile, table: dict[str, Any], steps: Sequence[DeployStep]) -> DeployHint:
-    match = file.text(table, "match", "[[hint]]")
-    where = f"[[hint]] {match}"
-    hint = file.record(DeployHint, table, where, match=_pattern(file, match, where))
-    if lacking := sorted(set(hint.steps) - {step.id for step in steps}):
-        raise file.wrong(f"{where}: no [[step]] {', '.join(lacking)}")
-    if not match or not hint.cause.en or not hint.do.en:
-        raise file.wrong(f"{where}: `match`, `cause` and `do` are needed")
-    return hint
 
 
 def _needs(file: DataFile, key: str, kind: type[Needs]) -> Needs:

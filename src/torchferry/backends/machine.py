@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
+from torchferry.backends.datafile import DataFile, DataOwner, data_file
 from torchferry.core.messages import Bilingual
 
 NODE_KINDS = ("card", "control", "render")
@@ -165,23 +165,6 @@ class Python:
 
 
 @dataclass(frozen=True)
-class KnownFailure:
-    """A known failure of an import or of a tool, found by the text it prints.
-
-    Attributes:
-        match: Found in the text. What a named group matched takes the place of `{name}` in cause and commands.
-        cause: Why.
-        commands: What mends it; `{python}` is the interpreter that is examined.
-        source: Where the explanation comes from.
-    """
-
-    match: re.Pattern[str]
-    cause: Bilingual
-    commands: tuple[str, ...]
-    source: str
-
-
-@dataclass(frozen=True)
 class HostRequirements:
     """All that is known of a target's machine."""
 
@@ -192,7 +175,6 @@ class HostRequirements:
     libraries: tuple[RequiredLibrary, ...] = ()
     container: Container = Container()
     python: Python = Python()
-    failures: tuple[KnownFailure, ...] = ()
 
 
 def facts(backend: type[DataOwner]) -> HostRequirements:
@@ -205,16 +187,7 @@ def facts(backend: type[DataOwner]) -> HostRequirements:
     return HostRequirements() if path is None else _read(path)
 
 
-@lru_cache(maxsize=1)
-def common_failures() -> tuple[KnownFailure, ...]:
-    """Return the known failures that are nobody's in particular."""
-    file = DataFile(DATA / "common" / "failures.toml")
-    return tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure"))
-
-
-_TABLES = frozenset(
-    {"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "failure", "tool"}
-)
+_TABLES = frozenset({"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "tool"})
 
 
 @lru_cache(maxsize=16)
@@ -229,7 +202,6 @@ def _read(path: Path) -> HostRequirements:
         tuple(_library(file, entry) for entry in file.tables("library")),
         _container(file),
         _python(file),
-        tuple(failure(file, entry, "[[failure]]") for entry in file.tables("failure")),
     )
 
 
@@ -249,20 +221,6 @@ def pattern(file: DataFile, text: str, where: str) -> re.Pattern[str]:
         return re.compile(text, re.MULTILINE)
     except re.error as error:
         raise file.wrong(f"{where}: {text!r} is no regular expression: {error}") from None
-
-
-def failure(file: DataFile, entry: dict[str, Any], where: str) -> KnownFailure:
-    """Return a known failure."""
-    file.check_keys(entry, frozenset({"match", "cause", "cause_zh", "commands", "source"}), where)
-    cause = bilingual(file, entry, "cause", where)
-    if cause is None:
-        raise file.wrong(f"{where}: `cause` is missing")
-    return KnownFailure(
-        pattern(file, file.text(entry, "match", where), where),
-        cause,
-        file.texts(entry, "commands", where),
-        file.cited(entry, where),
-    )
 
 
 def _versions(file: DataFile, table: dict[str, Any], where: str) -> tuple[VersionFile, ...]:

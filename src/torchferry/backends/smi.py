@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from torchferry.backends.datafile import DataFile, DataOwner, data_file
-from torchferry.backends.machine import KnownFailure, failure, pattern
+from torchferry.backends.machine import pattern
 
 FIELDS = ("index", "chip", "name", "health", "temperature", "used", "total", "utilisation", "ecc", "uncorrected")
 """Groups of a card's expression; `used2` stands for `used` where the former did not take part."""
@@ -97,7 +97,6 @@ class Tool:
         healthy: Words that mean a healthy card; empty when the tool has no such word, or none is known.
         lost: A card whose utilisation reads so has fallen off the bus.
         memory_error: Command and expression for memory errors of one card, `{index}` being its number.
-        failures: Known failures of the tool.
         source: Where the facts come from.
     """
 
@@ -110,7 +109,6 @@ class Tool:
     healthy: tuple[str, ...] = ()
     lost: str = ""
     memory_error: tuple[tuple[str, ...], re.Pattern[str]] | None = None
-    failures: tuple[KnownFailure, ...] = field(default=())
     source: str = ""
     runtime: re.Pattern[str] | None = None
 
@@ -222,7 +220,6 @@ _KEYS = frozenset(
         "healthy",
         "lost",
         "memory_error",
-        "failure",
         "source",
     }
 )
@@ -253,7 +250,6 @@ def _read(path: Path) -> Tool:
         file.texts(table, "healthy", where),
         file.text(table, "lost", where),
         _memory_error(file, table.get("memory_error")),
-        tuple(failure(file, entry, "[[tool.failure]]") for entry in table.get("failure", [])),
         file.cited(table, where),
         expression("runtime"),
     )

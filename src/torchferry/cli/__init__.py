@@ -41,6 +41,7 @@ _COMMANDS = {
     "replay": "Run a saved call of an operator again, and judge it.",
     "setup-test": "Write a test of the machine that a project is to run on.",
     "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",
+    "explain": "Say what failed first in the logs of a run, what it means and what to do.",
     "deploy": "Install driver, container and framework on servers without a network, and verify them.",
     "device": "Show the device of this machine, or write the device manager into a project.",
     "undo": "Restore every byte that the last migration changed.",

@@ -1,4 +1,4 @@
-"""`torchferry api`: say what a CUDA-side name is on a target."""
+"""`torchferry api`: say what a CUDA-side name is on a target, and what a code of its errors means."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import click
 
 from torchferry.backends import registry
+from torchferry.backends.errors import COMMON, KnownError, errors_of_all
 from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.cli.completion import complete_target
@@ -33,11 +34,17 @@ def command(name: str, targets: tuple[str, ...], lang: str | None) -> None:
 
     NAME is a torch API (`torch.cuda.nvtx.range_push`), an environment variable (`CUDA_VISIBLE_DEVICES`), a program
     (`nvidia-smi`), a package or a module of one (`flash-attn`, `flash_attn.bert_padding`), an image (`nvidia/cuda`) or
-    a name of the plugin itself (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN.
+    a name of the plugin itself (`torch.npu.set_aoe`). What nobody has verified is UNKNOWN. A code of the stack's errors
+    (`EI0006`) is explained as `torchferry explain` does.
     """
     lang = lang or language()
     is_known = False
     chosen = [Target.requested(text) for text in targets or registry.names()]
+    errors = [entry for entry in errors_of_all([each.backend for each in chosen]) if entry.has_code(name)]
+    if errors:
+        for entry in errors:
+            _show_error(entry, name, lang)
+        return
     for target in chosen:
         rows = rows_of(name, target)
         is_known = is_known or any(map(is_said, rows))
@@ -66,3 +73,14 @@ def _show(row: Row, target: Target, lang: str) -> None:
         print_text(f"{'':<13}{span.render(lang)}")
     if row.source:
         print_text(f"{'':<13}{say('source: {source}', source=row.source).render(lang)}")
+
+
+def _show_error(entry: KnownError, code: str, lang: str) -> None:
+    """Print what a code means: there is no message, so what it would name is not known."""
+    match = entry.without_text()
+    print_text(f"{'' if entry.owner == COMMON else entry.owner:<12} {code}  {match.meaning.render(lang)}")
+    for cause in match.causes:
+        print_text(f"{'':<13}{say('cause: {cause}', cause=cause.render(lang)).render(lang)}")
+    for line in filter(None, (match.remedy.render(lang), *match.commands())):
+        print_text(f"{'':<13}-> {line}")
+    print_text(f"{'':<13}{say('source: {source}', source=entry.source).render(lang)}")

@@ -11,7 +11,6 @@ from torchferry.cli.deploy_options import DeployChoices, plan_options, print_jso
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.deploy import collective, collective_play
-from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import DeployPlan
 from torchferry.deploy.playing import HostOutcome, StepOutcome
 from torchferry.deploy.records import outcome_row
@@ -123,6 +122,6 @@ def _has_container(host: HostOutcome) -> bool:
 def _failure_row(plan: DeployPlan, host: str, message: str, lang: str) -> dict[str, Any]:
     """Return what the probe found as one of the failures."""
     outcome = StepOutcome(host, "probe", "failed", output=message)
-    explanation = explain(plan.facts, outcome.step, message)
-    remedy = {"cause": explanation.cause.render(lang), "do": explanation.do.render(lang)} if explanation else {}
+    explanation = plan.facts.explained(outcome.step, message)
+    remedy = {"cause": explanation.causes[0].render(lang), "do": explanation.advice.render(lang)} if explanation else {}
     return {"host": host, **outcome_row(outcome), "cause": "", "do": "", **remedy}

@@ -37,7 +37,7 @@ def page(record: RunRecord, plan: DeployPlan, lang: str) -> str:
 
     Args:
         record: The run.
-        plan: The plan of the target, for titles, stages and hints; its settings are not read.
+        plan: The plan of the target, for titles, stages and what messages mean; its settings are not read.
         lang: The language.
     """
     title = f"torchferry deploy {record.action}: {plan.facts.product.render(lang)}"

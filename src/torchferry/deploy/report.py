@@ -8,7 +8,6 @@ from typing import Any
 
 from torchferry.backends.deployment import STAGES
 from torchferry.core.messages import Message, display_width, say, say_in, say_plural
-from torchferry.deploy.hints import explain
 from torchferry.deploy.plan import LOGS, DeployPlan, PlannedStep
 from torchferry.deploy.playbook import SURVEY, TreePlace
 from torchferry.deploy.playing import HostOutcome, StepOutcome
@@ -132,12 +131,12 @@ def failure_lines(plan: DeployPlan, outcome: StepOutcome, lang: str) -> Iterator
     yield say("{host}: {step} failed: {title}", host=outcome.host, step=outcome.step, title=title).render(lang)
     for line in outcome.output.strip().splitlines()[-12:]:
         yield f"    {line if len(line) <= _WIDEST else '...' + line[-_WIDEST:]}"
-    explanation = explain(plan.facts, outcome.step, outcome.output)
+    explanation = plan.facts.explained(outcome.step, outcome.output)
     if explanation is None:
         yield "  " + say("cause: unknown; the output above is all that is known").render(lang)
     else:
-        yield "  " + say("cause: {cause}", cause=explanation.cause).render(lang)
-        yield "  " + say("do: {remedy}", remedy=explanation.do).render(lang)
+        yield "  " + say("cause: {cause}", cause=explanation.causes[0]).render(lang)
+        yield "  " + say("do: {remedy}", remedy=explanation.advice).render(lang)
     if step is not None and step.run and outcome.status == "failed":
         log = f"{LOGS}/{plan.target}/{outcome.step}.log"
         where = say("{log} in container {name}", log=log, name=plan.values["container"])
@@ -155,13 +154,13 @@ def summary_json(plan: DeployPlan, hosts: Mapping[str, HostOutcome], action: str
         for outcome in host.steps.values():
             if outcome.status not in bad or (outcome.step.startswith("copy-") and outcome.status == "todo"):
                 continue
-            explanation = explain(plan.facts, outcome.step, outcome.output)
+            explanation = plan.facts.explained(outcome.step, outcome.output)
             failures.append(
                 {
                     "host": host.host,
                     **outcome_row(outcome),
-                    "cause": explanation.cause.render(lang) if explanation else "",
-                    "do": explanation.do.render(lang) if explanation else "",
+                    "cause": explanation.causes[0].render(lang) if explanation else "",
+                    "do": explanation.advice.render(lang) if explanation else "",
                 }
             )
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,7 +13,8 @@ from typing import Any
 from torchferry.backends import smi as smi_output
 from torchferry.backends.card_table import Card
 from torchferry.backends.cards import find_card
-from torchferry.backends.machine import KnownFailure, VersionFile, common_failures
+from torchferry.backends.errors import errors_of, first_match
+from torchferry.backends.machine import VersionFile
 from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
@@ -247,22 +247,18 @@ class CheckContext:
 
     # --- known failures ---
 
-    def explained(self, text: str, *others: KnownFailure) -> Explained | None:
-        """Return what is known of a failure by the text that was printed: the target's own first, then anybody's."""
-        for failure in (*others, *self.requirements.failures, *common_failures()):
-            match = failure.match.search(text)
-            if match is None:
-                continue
-            values = {"python": self.host.python, **{name: value or "?" for name, value in match.groupdict().items()}}
-            return Explained(
-                Bilingual(*(_filled(cause, values) for cause in failure.cause)),
-                tuple(
-                    _filled(line, {name: shlex.quote(value) for name, value in values.items()})
-                    for line in failure.commands
-                ),
-                failure.source,
-            )
-        return None
+    def explained(self, text: str, *first: str) -> Explained | None:
+        """Return what is known of a failure by the text that was printed: the target's own first, then anybody's.
+
+        Args:
+            text: What was printed.
+            first: Which entries of the table are asked before those of a machine, such as `tool`.
+        """
+        causes = (entry for entry in errors_of(self.target.backend) if entry.role == "cause")
+        match = first_match(causes, text, (*first, "machine", "log"))
+        if match is None:
+            return None
+        return Explained(match.causes[0], match.commands(self.host.python), match.entry.source)
 
     # --- libraries ---
 
@@ -342,13 +338,6 @@ class CheckContext:
         if isinstance(name, Unknown):
             return None
         return name in self.modules_loaded or self.host.entry(f"/sys/module/{name}") is not None
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Put values in the place of `{name}`; other braces are the shell's."""
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", value)
-    return text
 
 
 _PYTHON = {

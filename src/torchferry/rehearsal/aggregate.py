@@ -84,12 +84,14 @@ class UncaughtError(NamedTuple):
         file: The innermost file of the user's own on its traceback; empty where there is none.
         line: The line in it.
         module: The module that could not be imported, for a `ModuleNotFoundError`.
+        text: What it says, the beginning of it where it is long.
     """
 
     name: str
     file: str = ""
     line: int = 0
     module: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ class Count(NamedTuple):
     amount: int
 
 
+_LONGEST_TEXT = 2000
+"""Characters that are kept of what the exception says that ended a process."""
+
+
 class EventRecorder:
     """The events of one process."""
 
@@ -222,7 +226,11 @@ class EventRecorder:
     def _uncaught(self, error: BaseException) -> dict[str, object]:
         place = self._innermost(_passed(error))
         module = str(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
-        return {"name": type(error).__name__, "file": place.file, "line": place.line, "module": module}
+        try:
+            text = str(error)[:_LONGEST_TEXT]
+        except Exception:  # of a class of the program's; its own end must not change for that
+            text = ""
+        return {"name": type(error).__name__, "file": place.file, "line": place.line, "module": module, "text": text}
 
     def device_loaded(self) -> None:
         """Note, against a crash, that the simulated plugin is in this process."""

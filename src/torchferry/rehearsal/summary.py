@@ -15,12 +15,13 @@ from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.messages import Bilingual, Message, cut, say, say_plural
-from torchferry.core.secrets import masked_command
+from torchferry.core.secrets import masked, masked_command
 from torchferry.rehearsal.aggregate import Aggregate, EventSum, RehearsalOutcome
 from torchferry.rehearsal.config import Rehearsal
 from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.event_kinds import BELOW_A_MODE, RACES, WITHOUT_MODE
 from torchferry.rehearsal.faults import Fault
+from torchferry.rehearsal.own_failure import explanation
 from torchferry.rehearsal.published_limits import unknown_in
 
 SCHEMA = 1
@@ -166,6 +167,8 @@ def lines(
         found_by: Tools of ours in the command that found something, which is what its exit code says.
     """
     yield verdict(rehearsal, aggregate, code, found_by).render(lang)
+    if outcome(aggregate, code, found_by) is RehearsalOutcome.FAILED_ITSELF:
+        yield from explanation(rehearsal.resolved(), aggregate, lang)
     if code and _is_verdict(code, found_by):
         yield "  " + say(
             "the command ended with exit code {code}: {tools} found something, see above",
@@ -492,7 +495,7 @@ def document(
             "goes_on_without": len(aggregate.caught),
             "work": {"device": aggregate.device_work, "cpu": aggregate.host_work},
             "peak_memory": list(aggregate.peaks),
-            "errors": [error._asdict() for error in aggregate.errors],
+            "errors": [{**error._asdict(), "text": masked(error.text)} for error in aggregate.errors],
             "events": [{**asdict(event), "fails": event.fails} for event in aggregate.events],
             "operators": aggregate.operators,
             "unverified_operators": list(aggregate.unverified),

@@ -255,17 +255,17 @@ def _failure(target: Target, error: BaseException) -> Message:
 def _advice(target: Target, error: BaseException) -> Message:
     if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
         return say("{install}; `torchferry doctor` shows what else is missing", install=target.install)
-    from torchferry.backends.machine import facts  # imported late: few plugins fail
+    from torchferry.backends.errors import errors_of, first_match  # imported late: few plugins fail
 
     text = "".join(traceback.format_exception(error))
-    for failure in facts(target.backend).failures:
-        if failure.match.search(text):
-            return say(
-                "{cause}; `torchferry doctor --target {name}` checks the machine; commands that fix this:{commands}",
-                cause=failure.cause,
-                name=target.name,
-                commands="".join(f"\n    {command}" for command in failure.commands),
-            )
+    match = first_match(errors_of(target.backend), text, ("machine",))
+    if match is not None and match.entry.commands:
+        return say(
+            "{cause}; `torchferry doctor --target {name}` checks the machine; commands that fix this:{commands}",
+            cause=match.causes[0],
+            name=target.name,
+            commands="".join(f"\n    {command}" for command in match.commands(sys.executable)),
+        )
     return no_device.ask_the_doctor(target)
 
 

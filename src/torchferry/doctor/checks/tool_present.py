@@ -57,7 +57,7 @@ def _judged(context: CheckContext, smi: SmiQuery) -> Result:
     assert process is not None
     lines = tuple(masked(line) for line in process.first_lines())
     text = process.out + process.err
-    explanation = context.explained(text, *context.tool.failures)
+    explanation = context.explained(text, "tool")
     if explanation is not None:
         return failed(
             say("{tool} fails", tool=name),

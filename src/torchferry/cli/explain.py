@@ -1,0 +1,64 @@
+"""`torchferry explain`: what failed first in the logs of a run, what it means and what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from torchferry.backends import registry
+from torchferry.backends.errors import errors_of, errors_of_all
+from torchferry.cli.completion import target_option
+from torchferry.cli.writing import file_option, write
+from torchferry.core import exitcodes
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import language, say
+from torchferry.core.terminal import is_terminal
+
+
+@click.command("explain")
+@click.argument("logs", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path))
+@target_option()
+@click.option("-f", "--output-format", type=click.Choice(["text", "json", "html"]), default="text")
+@file_option
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
+def command(
+    logs: tuple[Path, ...], target: str, output_format: str, output_file: Path | None, lang: str | None
+) -> None:
+    """Say what failed first in the logs of a run, on which rank, what it means and what to do.
+
+    LOGS are files, folders such as those of torchrun or of CANN (`~/ascend/log`), or `-` for standard input, which is
+    read where nothing is named and no terminal is there. What only follows from the failure, such as time-outs of the
+    other ranks, is listed apart from it. Ends with 0 where no failure is in the logs, and with 1 where one is.
+
+    \b
+    torchferry explain train.log
+    torchferry explain /tmp/torchrun_logs ~/ascend/log -f html -o why.html
+    kubectl logs --prefix -l job=train | torchferry explain
+    """
+    from torchferry.diagnosis import report
+    from torchferry.diagnosis.inputs import LogReader
+    from torchferry.diagnosis.judging import diagnose
+    from torchferry.diagnosis.scanning import Scan
+
+    lang = lang or language()
+    if not logs:
+        if sys.stdin is None or is_terminal(sys.stdin):
+            raise UsageError(say("no logs are named"), say("name files or folders, or pipe a log into the command"))
+        logs = (Path("-"),)
+    backends = [registry.load(name) for name in registry.names()]
+    entries = errors_of_all(backends) if not target else errors_of(registry.load(target.partition("@")[0]))
+    reader = LogReader(logs)
+    scan = Scan(reader, [entry for entry in entries if "log" in entry.where])
+    diagnosis = diagnose(scan)
+    if not reader.size:
+        advice = next((say("{name}: {reason}", name=each.name, reason=each.reason) for each in reader.not_read), None)
+        raise UsageError(say("the logs are empty, or none could be read"), advice)
+    if output_format == "json":
+        write(report.document(diagnosis, lang), output_file)
+    elif output_format == "html":
+        write(report.page(diagnosis, lang), output_file)
+    else:
+        write(report.lines(diagnosis, lang), output_file)
+    sys.exit(exitcodes.FINDINGS if diagnosis.failed else exitcodes.CLEAN)
