@@ -158,7 +158,9 @@ class Checker:
         by_key = {kernel.key: kernel for kernel in self._kernels}
         reader = LaunchReader(self._project, self._request.assume)
         found: dict[tuple[str, str], list[Signature]] = {}
-        for path, launch in project_launches(self._project, sorted(self._project.paths), self._request.target):
+        names = {kernel.name for kernel in self._kernels}
+        paths = sorted(self._project.paths)
+        for path, launch in project_launches(self._project, paths, names, self._request.target):
             key = self._definition(path, launch.kernel)
             kernel = by_key.get(key) if key is not None else None
             signature = reader.signature(path, launch, kernel) if kernel is not None else None

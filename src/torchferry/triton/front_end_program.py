@@ -377,20 +377,22 @@ def _of_stage(text: str, stage: str, request: Document) -> Document:
     if not marked:
         body = [line for line in lines if not line.startswith(("///", "[INFO]"))]
         return {"state": "crashed", "stage": stage, "message": cut(body[-1] if body else text)}
-    first = next(
-        (line for line in telling if request["overflow"] and request["overflow"] in line), (telling or marked)[0]
-    )
-    result: Document = {"state": "refused", "stage": stage}
-    for mark in request["refusals"]:
-        before, is_there, after = first.partition(mark)
+    overflows = [line for line in telling if request["overflow"] and request["overflow"] in line]
+    chosen = overflows or (telling or marked)[:1]
+    said = [_said(line, request["refusals"]) for line in chosen]
+    result: Document = {"state": "refused", "stage": stage, "overflows": bool(overflows)}
+    result["message"] = cut("; ".join(sorted({message for message, _ in said})))  # cores are compiled in any order
+    file, number = next((place for _, place in said if place[0]), ("", 0))
+    return {**result, "file": file, "line": number} if file else result
+
+
+def _said(line: str, marks: list[str]) -> tuple[str, tuple[str, int]]:
+    """Return the message of a line that refuses a kernel, and the place that stands before it."""
+    for mark in marks:
+        before, is_there, after = line.partition(mark)
         if is_there:
-            result["message"] = cut(after if before.rstrip().endswith(":") else mark + after)
-            file, line = _position(before, {})
-            if file:
-                result["file"], result["line"] = file, line
-            break
-    result["overflows"] = bool(request["overflow"]) and request["overflow"] in first
-    return result
+            return (after if before.rstrip().endswith(":") else mark + after), _position(before, {})
+    return line, ("", 0)
 
 
 def cut(text: object) -> str:
@@ -435,8 +437,7 @@ def begin(number: int, case: Document, request: Document) -> Running:
             result = compiled(case, request)
         except BaseException as error:
             result = {"state": "not isolated", "message": cut(f"{type(error).__name__}: {error}")}
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        sys.stdout.flush()
         with open("result.partial", "w", encoding="utf-8") as file:
             json.dump(result, file)
         os.rename("result.partial", "result.json")

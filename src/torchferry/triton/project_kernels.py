@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from torchferry.backends.target import Target
@@ -39,11 +39,13 @@ def project_kernels(project: Project, paths: Iterable[str], target: Target) -> I
                 yield described(project, path, kernel.function, target)
 
 
-def project_launches(project: Project, paths: Iterable[str], target: Target) -> Iterator[tuple[str, TritonLaunch]]:
-    """Yield the launches of some files, with their file."""
+def project_launches(
+    project: Project, paths: Iterable[str], kernels: Collection[str], target: Target
+) -> Iterator[tuple[str, TritonLaunch]]:
+    """Yield the launches of some files, with their file; one that has the name of no kernel is not parsed."""
     for path in paths:
         source = project.text(path)
-        if source is None or "[" not in source.text:
+        if source is None or not any(name in source.text for name in kernels):
             continue
         context = context_of(project, path, target)
         if context is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 from torchferry.backends.triton_front_end import FrontEnd
-from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.messages import Message, cut, say, say_plural, translatable
 from torchferry.numerics.report.pages import framed, heading, paragraphs, table
 from torchferry.triton.model import CaseState, CheckedCase, CheckedKernel, CheckedProject, Signature
 
@@ -24,6 +25,8 @@ _MOST_SHOWN = 12
 """Cases of one kernel that the text shows."""
 
 _MOST_PLACES = 6
+_LONGEST_MESSAGE = 160
+"""Columns of a message that the text shows without `-v`."""
 
 
 def document(checked: CheckedProject, front_end: FrontEnd) -> dict[str, Any]:
@@ -159,7 +162,7 @@ def _case_lines(
     if case.state is CaseState.ACCEPTED:
         yield start + "; ".join(_facts(case, front_end, lang))
         if case.elements:
-            places = ", ".join(f"{each.path}:{each.line}" for each in case.elements[:_MOST_PLACES])
+            places = _places(case)
             total = sum(each.times for each in case.elements)
             yield "  " + say_plural(
                 "slow: one access is made one element at a time: {places}",
@@ -171,10 +174,20 @@ def _case_lines(
         message = case.message.render(lang) if isinstance(case.message, Message) else case.message
         state = say("struck out") if case.is_struck_out else say(_STATES[case.state])
         place = f" [{case.path}:{case.line}]" if case.path else ""
+        message = message if verbose else cut(message, _LONGEST_MESSAGE)
         yield f"{start}{state.render(lang)}: {message}{place}" if message else f"{start}{state.render(lang)}"
     if verbose:
         for warning in case.warnings:
             yield "  " + say("the compiler warns: {text}", text=warning).render(lang)
+
+
+def _places(case: CheckedCase) -> str:
+    """Return the lines whose accesses are made one element at a time, a file named once."""
+    shown, before = [], ""
+    for each in case.elements[:_MOST_PLACES]:
+        shown.append(f":{each.line}" if each.path == before else f"{PurePosixPath(each.path).name}:{each.line}")
+        before = each.path
+    return ", ".join(shown)
 
 
 def _facts(case: CheckedCase, front_end: FrontEnd, lang: str) -> Iterator[str]:
