@@ -30,7 +30,7 @@ from torchferry.core.messages import say
 from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_own_notice
-from torchferry.rehearsal.environments.package_installer import NoAnswerError, PackageInstaller
+from torchferry.rehearsal.environments.package_installer import NoAnswerError, NotOfferedError, PackageInstaller
 from torchferry.rehearsal.environments.request import find_interpreter, interpreters
 
 _LAYOUT = 2
@@ -104,8 +104,10 @@ def front_end_python(front_end: FrontEnd, wanted: str = "") -> tuple[str, str]:
         "takes a path",
         python=fitting[0],
     )
+    numbers = fitting[-1].split(".")
+    oldest = int(numbers[0]), int(numbers[1])
     if wanted:
-        path, version = find_interpreter(wanted)
+        path, version = find_interpreter(wanted, oldest)
         if version not in fitting:
             raise UsageError(
                 say(
@@ -117,7 +119,7 @@ def front_end_python(front_end: FrontEnd, wanted: str = "") -> tuple[str, str]:
                 advice,
             )
         return path, version
-    present = {version: str(path) for version, path in interpreters()}
+    present = {version: str(path) for version, path in interpreters(oldest)}
     with contextlib.suppress(UsageError):
         path, version = find_interpreter()
         present[version] = path
@@ -351,10 +353,10 @@ def _given(wheel: FrontEndWheel, wheels: Path) -> Path:
 def _fetched(wheel: FrontEndWheel, folder: Path, python: str) -> Path:
     """Return a wheel that pip brought into a folder."""
     same_version = python == find_interpreter()[0]
-    installer = PackageInstaller(Path(python), same_version=same_version)
     try:
+        installer = PackageInstaller(Path(python), same_version=same_version)
         return installer.download_wheel(wheel.file, wheel.requirement, wheel.sha256, folder)
-    except NoAnswerError as error:
+    except (NoAnswerError, NotOfferedError) as error:
         raise TorchferryError(
             error.message,
             say(

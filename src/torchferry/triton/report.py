@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from torchferry.backends.triton_front_end import FrontEnd
-from torchferry.core.messages import Message, cut, say, say_plural, translatable
+from torchferry.core.messages import Message, cut, say, say_in, say_plural, translatable
 from torchferry.numerics.report.pages import framed, heading, paragraphs, table
 from torchferry.triton.model import CaseState, CheckedCase, CheckedKernel, CheckedProject, Signature
 
@@ -15,11 +15,11 @@ FORMAT = "torchferry triton check"
 VERSION = 1
 
 _STATES = {
-    CaseState.ACCEPTED: translatable("accepted"),
-    CaseState.REFUSED: translatable("refused"),
-    CaseState.CRASHED: translatable("the compiler crashed"),
-    CaseState.TIMEOUT: translatable("the compiler did not end"),
-    CaseState.NOT_COMPILED: translatable("not compiled"),
+    CaseState.ACCEPTED: say_in("a kernel by a compiler", "accepted"),
+    CaseState.REFUSED: say_in("a kernel by a compiler", "refused"),
+    CaseState.CRASHED: say("the compiler crashed"),
+    CaseState.TIMEOUT: say("the compiler did not end"),
+    CaseState.NOT_COMPILED: say("not compiled"),
 }
 _MOST_SHOWN = 12
 """Cases of one kernel that the text shows."""
@@ -111,7 +111,7 @@ def _head(checked: CheckedProject, front_end: FrontEnd) -> Iterator[Message]:
     parts: Message | str = ""
     for state, count in counts.items():
         if count:
-            part = say("{state}: {count}", state=say(_STATES[state]), count=count)
+            part = say("{state}: {count}", state=_STATES[state], count=count)
             parts = part if parts == "" else say("{first}; {second}", first=parts, second=part)
     doubtful = sum(bool(kernel.doubts) for kernel in checked.kernels)
     if doubtful:
@@ -130,7 +130,7 @@ def _head(checked: CheckedProject, front_end: FrontEnd) -> Iterator[Message]:
 
 
 def _kernel_lines(kernel: CheckedKernel, front_end: FrontEnd, lang: str, verbose: bool) -> Iterator[str]:
-    yield f"{kernel.path}:{kernel.line}  {kernel.name}  {say(_STATES[kernel.state]).render(lang)}"
+    yield f"{kernel.path}:{kernel.line}  {kernel.name}  {_STATES[kernel.state].render(lang)}"
     if kernel.called_by:
         yield "    " + say("compiled as a part of {names}", names=", ".join(kernel.called_by[:_MOST_PLACES])).render(
             lang
@@ -172,7 +172,7 @@ def _case_lines(
             ).render(lang)
     else:
         message = case.message.render(lang) if isinstance(case.message, Message) else case.message
-        state = say("struck out") if case.is_struck_out else say(_STATES[case.state])
+        state = say("struck out") if case.is_struck_out else _STATES[case.state]
         place = f" [{case.path}:{case.line}]" if case.path else ""
         message = message if verbose else cut(message, _LONGEST_MESSAGE)
         yield f"{start}{state.render(lang)}: {message}{place}" if message else f"{start}{state.render(lang)}"
@@ -291,7 +291,7 @@ def _cells(kernel: CheckedKernel, case: CheckedCase, front_end: FrontEnd, lang: 
     if kernel.called_by and not kernel.cases:
         message = say("compiled as a part of {names}", names=", ".join(kernel.called_by[:_MOST_PLACES])).render(lang)
     place = f" [{case.path}:{case.line}]" if case.path else ""
-    state = say("struck out") if case.is_struck_out else say(_STATES[case.state])
+    state = say("struck out") if case.is_struck_out else _STATES[case.state]
     return [
         f"{kernel.path}:{kernel.line} {kernel.name}",
         state.render(lang),
