@@ -54,7 +54,7 @@ def test_a_kernel_keeps_its_lines_and_brings_what_it_names(tmp_path: Path) -> No
         ("more", places["pkg/more.py"], ""),
         ("SIZE", places["pkg/deep.py"], "SIZE"),
     }
-    assert text.called == (("pkg/more.py", "helper"), ("pkg/more.py", "inner"))
+    assert text.called == (("pkg/more.py", "helper", 6), ("pkg/more.py", "inner", 9))
 
 
 LACKING = [

@@ -286,6 +286,23 @@ def test_ten_thousand_configurations_are_bounded_and_the_rest_is_said(tmp_path: 
     assert not kernel.is_good
 
 
+def test_two_definitions_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    fast = "import os\nif os.environ.get('FAST') == '1':\n    @triton.jit\n    def f(x):\n        return x\n"
+    files = {"k.py": HEAD + fast + "else:\n    @triton.jit\n    def f(x):\n        return -x\n"
+             "@triton.jit\ndef kernel(x):\n    f(x)\n"}  # fmt: skip
+    _, _, kernels = request_for(tmp_path, files)
+    request, project, kernels = request_for(tmp_path, files, given=given_signatures(["kernel: *fp32"], kernels))
+    checker = Checker(request, project, kernels)
+    assert checker.plan() == 1
+    assert [(each.name, each.line, len(each.cases)) for each in checker.kernels()] == [
+        ("f", 6, 1),
+        ("f", 10, 1),
+        ("kernel", 13, 1),
+    ]
+    called = checker._cut["k.py", "kernel", 13].called
+    assert called == (("k.py", "f", 10),)
+
+
 def test_an_import_runs_the_project_where_that_is_asked_for(known: FrontEnd, wheels: Path, tmp_path: Path) -> None:
     files = {"pkg/k.py": HEAD + "from pkg.n import N\n@triton.jit\ndef kernel(x):\n    tl.load(x)\n",
              "pkg/n.py": "N = len(open(__file__).read())\n", "pkg/__init__.py": ""}  # fmt: skip

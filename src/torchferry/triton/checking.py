@@ -80,26 +80,26 @@ class Checker:
         self._request = request
         self._project = project
         self._kernels = kernels
-        self._cut: dict[tuple[str, str], KernelText] = {}
-        self._cases: dict[tuple[str, str], list[CheckedCase]] = {}
+        self._cut: dict[tuple[str, str, int], KernelText] = {}
+        self._cases: dict[tuple[str, str, int], list[CheckedCase]] = {}
         self._waiting: list[tuple[ProjectKernel, int, CompileCase]] = []
-        self._remarks: dict[tuple[str, str], dict[Message, None]] = {}
+        self._remarks: dict[tuple[str, str, int], dict[Message, None]] = {}
         self._without_effect = self._options_without_effect()
 
     def plan(self) -> int:
         """Find the cases of all kernels; return how many are to be compiled."""
         literal = self._literal_signatures()
         for kernel in self._kernels:
-            self._cases[kernel.key] = []
-            self._remarks[kernel.key] = {}
-            self._cut[kernel.key] = self._cut_of(kernel, None)
+            self._cases[kernel.place] = []
+            self._remarks[kernel.place] = {}
+            self._cut[kernel.place] = self._cut_of(kernel, None)
             for signature in self._signatures(kernel, literal):
                 self._plan_signature(kernel, signature)
             if kernel.choices:
                 self._remark(
                     kernel, say("the text does not tell whether `{code}`: both are tried", code=kernel.choices[0])
                 )
-            if kernel.unread is not None and self._cases[kernel.key]:
+            if kernel.unread is not None and self._cases[kernel.place]:
                 self._remark(kernel, kernel.unread)
         return len(self._waiting)
 
@@ -110,7 +110,7 @@ class Checker:
         """Return what a kernel is made of, and what is supposed for it: both sides of what the text does not tell."""
         if self._request.is_imported:
             return [(self._imported(kernel), "")]
-        text = self._cut[kernel.key]
+        text = self._cut[kernel.place]
         if not text.assumed:
             return [(_bundle(text), "")]
         condition = text.assumed[0]
@@ -141,15 +141,15 @@ class Checker:
     def kernels(self) -> tuple[CheckedKernel, ...]:
         """Return what became of each kernel."""
         accepted = {
-            kernel.key
+            kernel.place
             for kernel in self._kernels
-            if any(case.state is CaseState.ACCEPTED for case in self._cases[kernel.key])
+            if any(case.state is CaseState.ACCEPTED for case in self._cases[kernel.place])
         }
-        callers: dict[tuple[str, str], list[ProjectKernel]] = {}
+        callers: dict[tuple[str, str, int], list[ProjectKernel]] = {}
         for kernel in self._kernels:
-            for called in self._cut[kernel.key].called:
+            for called in self._cut[kernel.place].called:
                 callers.setdefault(called, []).append(kernel)
-        return tuple(self._checked(kernel, callers.get(kernel.key, []), accepted) for kernel in self._kernels)
+        return tuple(self._checked(kernel, callers.get(kernel.place, []), accepted) for kernel in self._kernels)
 
     # --- signatures ---
 
@@ -197,7 +197,7 @@ class Checker:
         return frozenset(name for name, row in rows.items() if row.source and effect_of(row) is Effect.NOTHING)
 
     def _plan_signature(self, kernel: ProjectKernel, signature: Signature) -> None:
-        cases = self._cases[kernel.key]
+        cases = self._cases[kernel.place]
         lacking = self._why_not(kernel, signature)
         if lacking is not None:
             cases.append(CheckedCase(None, signature, CaseState.NOT_COMPILED, lacking))
@@ -229,7 +229,7 @@ class Checker:
         return repr(configuration.constants), repr(options)
 
     def _why_not(self, kernel: ProjectKernel, signature: Signature) -> Message | None:
-        text = self._cut[kernel.key]
+        text = self._cut[kernel.place]
         if text.lacking and not self._request.is_imported:
             return say("needs an import, which runs the project (`--import` does it): {reason}", reason=text.lacking[0])
         if kernel.unread is not None and not signature_has_constants(
@@ -253,15 +253,15 @@ class Checker:
             self._compute(kernel, values)
         except NotToldError as error:
             message = say("the text does not tell a constant that is computed at each launch: {code}", code=error)
-            self._cases[kernel.key].append(CheckedCase(configuration, signature, CaseState.NOT_COMPILED, message))
+            self._cases[kernel.place].append(CheckedCase(configuration, signature, CaseState.NOT_COMPILED, message))
             return
         names = [each.name for each in kernel.parameters]
         arguments = tuple(_described(values[name]) for name in names if name in values)
         options = dict(signature.options) | (dict(configuration.options) if configuration is not None else {})
         options |= {name: value for name, value in constants.items() if name not in names}
         for bundle, supposed in self._variants(kernel):
-            number = len(self._cases[kernel.key])
-            self._cases[kernel.key].append(
+            number = len(self._cases[kernel.place])
+            self._cases[kernel.place].append(
                 CheckedCase(configuration, signature, CaseState.NOT_COMPILED, supposed=supposed)
             )
             case = CompileCase(kernel.name, bundle, arguments, tuple(sorted(options.items())))
@@ -299,12 +299,12 @@ class Checker:
     # --- results ---
 
     def _settle(self, kernel: ProjectKernel, number: int, answer: dict[str, Any], *, from_cache: bool) -> None:
-        case = self._cases[kernel.key][number]
+        case = self._cases[kernel.place][number]
         state = _STATES.get(answer["state"], CaseState.NOT_COMPILED)
         message: Message | str = answer.get("message", "")
         if answer["state"] == "not isolated":
             message = say("its definitions could not be compiled by themselves: {reason}", reason=message)
-        self._cases[kernel.key][number] = _replaced(
+        self._cases[kernel.place][number] = _replaced(
             case,
             state=state,
             message=message,
@@ -330,15 +330,15 @@ class Checker:
         return file
 
     def _remark(self, kernel: ProjectKernel, message: Message) -> None:
-        self._remarks[kernel.key][message] = None
+        self._remarks[kernel.place][message] = None
 
     def _checked(
-        self, kernel: ProjectKernel, callers: list[ProjectKernel], accepted: set[tuple[str, str]]
+        self, kernel: ProjectKernel, callers: list[ProjectKernel], accepted: set[tuple[str, str, int]]
     ) -> CheckedKernel:
-        cases = tuple(self._cases[kernel.key])
+        cases = tuple(self._cases[kernel.place])
         called_by: tuple[str, ...] = ()
         if not cases and callers:
-            called_by = tuple(dict.fromkeys(each.name for each in callers if each.key in accepted))
+            called_by = tuple(dict.fromkeys(each.name for each in callers if each.place in accepted))
             if not called_by:
                 message = say("it is compiled with its callers, of which none was accepted: {names}",
                               names=", ".join(each.name for each in callers[:6]))  # fmt: skip
@@ -346,7 +346,7 @@ class Checker:
         elif not cases:
             message = say("its signature is not known: no launch of it stands in these files")
             cases = (CheckedCase(None, None, CaseState.NOT_COMPILED, message),)
-        remarks = dict(self._remarks[kernel.key])
+        remarks = dict(self._remarks[kernel.place])
         if any(case.state is not CaseState.NOT_COMPILED for case in cases):
             if any(case.signature is not None and case.signature.is_assumed for case in cases):
                 remarks[say("dtypes that the code does not say were taken as {dtype}", dtype=self._request.assume)] = (

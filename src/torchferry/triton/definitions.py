@@ -66,7 +66,7 @@ class KernelText(NamedTuple):
         modules: The parts of files that it needs, each behind those that it needs itself; its own is the last.
         lacking: What it needs that cannot be cut; nothing is compiled then.
         assumed: Conditions of which the text does not tell the side, and that were taken as true.
-        called: The kernels that it calls: path and name.
+        called: The kernels that it calls: path, name and line of each, as a name may have two definitions.
     """
 
     path: str
@@ -75,7 +75,7 @@ class KernelText(NamedTuple):
     modules: tuple[ModuleText, ...] = ()
     lacking: tuple[Message, ...] = ()
     assumed: tuple[str, ...] = ()
-    called: tuple[tuple[str, str], ...] = ()
+    called: tuple[tuple[str, str, int], ...] = ()
 
 
 class _NeededPart:
@@ -117,7 +117,7 @@ class Cutter:
         self._waiting: list[tuple[str, str]] = []
         self._lacking: dict[Message, None] = {}
         self._assumed: dict[str, None] = {}
-        self._called: dict[tuple[str, str], None] = {}
+        self._called: dict[tuple[str, str, int], None] = {}
         self._path, self._function = path, function
 
     def cut(self) -> KernelText:
@@ -302,7 +302,7 @@ class Cutter:
         compilers = jit_decorators(part.names, function)
         is_own = function is self._function
         if not is_own and compilers:
-            self._called[part.path, function.name] = None
+            self._called[part.path, function.name, function.lineno] = None
         local = _local_names(function)
         for node in (inner for each in (*function.body, *compilers) for inner in ast.walk(each)):
             is_away = (

@@ -63,6 +63,11 @@ class ProjectKernel:
         return self.path, self.name
 
     @property
+    def place(self) -> tuple[str, str, int]:
+        """What tells it from another of its name in the same file."""
+        return self.path, self.name, self.line
+
+    @property
     def tuned(self) -> frozenset[str]:
         """The constants that its autotuner chooses."""
         return frozenset(name for each in self.configurations for name, _ in each.constants)

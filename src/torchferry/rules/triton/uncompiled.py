@@ -32,7 +32,7 @@ class UncompiledKernel(Rule):
 
     CODE = "TRI102"
     EFFECT = Effect.UNKNOWN
-    ANSWERS = (say("compile it on the card"), say("replace it"))
+    ANSWERS = (say("compile it"), say("replace it"))
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
