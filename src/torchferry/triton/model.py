@@ -278,8 +278,4 @@ class CheckedProject:
     @property
     def is_good(self) -> bool:
         """Whether there are kernels, each is good, and each file was read."""
-        return (
-            bool(self.kernels)
-            and not self.unread
-            and all(kernel.state is CaseState.ACCEPTED for kernel in self.kernels)
-        )
+        return bool(self.kernels) and not self.unread and all(kernel.is_good for kernel in self.kernels)
