@@ -11,7 +11,7 @@ TORCH = $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--extra-index-u
 # Processes that run tests side by side, one for each core; torch takes one thread in each of them.
 WORKERS ?= auto
 
-.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth realworld places verdicts rehearsed-verdicts matrix judges ways quick-start stories coverage sanitize fuzz clean
+.PHONY: demo demo-deploy test test-deploy lab-roots wheels test-fast lint format generated messages check-generated locks dist aarch64 docs bench growth triton realworld places verdicts rehearsed-verdicts matrix judges ways quick-start stories coverage sanitize fuzz clean
 
 demo: $(VENV)/.ready-rehearsal wheels
 	$(BIN)/python tools/demo.py --target $(TARGET)
@@ -92,6 +92,10 @@ bench: $(VENV)/.ready-dev
 GROWTH ?=
 growth: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/growth.py $(GROWTH)
+
+# The Triton kernels of benchmarks/triton_kernels.py through the vendor's own front end, which is fetched where it is not there.
+triton: $(VENV)/.ready-dev
+	$(BIN)/python benchmarks/triton_gate.py --target $(if $(TARGET),$(TARGET),npu)
 
 realworld: $(VENV)/.ready-dev
 	$(BIN)/python benchmarks/realworld.py

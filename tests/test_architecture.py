@@ -147,6 +147,7 @@ MAY_IMPORT = {
     "numerics": {"core", "backends"},
     "ops": {"core", "backends", "rehearsal", "numerics", "migration"},
     "profiling": {"core", "backends", "rehearsal", "numerics", "ops", "device"},
+    "triton": {"core", "backends", "source", "rules", "rehearsal", "numerics"},
     "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling", "numerics"},
     "acceptance": {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
@@ -159,7 +160,7 @@ MAY_IMPORT = {
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
-        *("advice", "acceptance", "kit", "handover", "deploy", "assistant", "diagnosis"),
+        *("advice", "acceptance", "kit", "handover", "deploy", "assistant", "diagnosis", "triton"),
     },
 }
 """For each room, the rooms that it may import from. `source` knows the CUDA side of `backends`, and asks its
@@ -283,6 +284,7 @@ STARTS_PROGRAMS = {
     "rehearsal/environments/package_installer.py": TOOLS,
     "rehearsal/environments/request.py": TOOLS,
     "source/git.py": TOOLS,
+    "triton/compiling.py": TOOLS,
     # files that any Python runs without torchferry
     "deploy/remote/cluster_probe.py": ITS_OWN_CODE,
     "doctor/probes/live_probe.py": ITS_OWN_CODE,
@@ -365,6 +367,7 @@ PRINTS_OTHERWISE = {
     # a stream of the program's own is flushed, or given to a child
     "ops/child.py": {"sys.stdout", "sys.stderr"},
     "ops/predicting.py": {"sys.stdout", "sys.stderr", "traceback.print_exc"},
+    "triton/front_end_program.py": {"print", "sys.stdout"},
     # tracebacks of a user's program
     "numerics/framework/launcher.py": {"traceback.print_exc"},
     "shim/no_device.py": {"traceback.print_exception"},
@@ -564,6 +567,7 @@ OTHER_JSON_READERS = {
     "doctor/probes/python_side.py": "runs in another Python, without torchferry",
     "doctor/probes/live_probe.py": "runs in another Python, without torchferry",
     "deploy/remote/cluster_probe.py": "runs on another machine, without torchferry",
+    "triton/front_end_program.py": "runs in another Python, without torchferry",
 }
 """Modules that read JSON with Python's own reader, and why; all others use `parsed_json`."""
 

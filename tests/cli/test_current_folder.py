@@ -108,6 +108,7 @@ COMMANDS = {
     "profile compare trace.json trace.json": 0,
     "handover prepare . --for generic --model Net -o {out}/handover": 0,
     "handover check {out}/handover": 1,
+    "triton check . -t npu": 1,
     "advise . -t npu": 0,
     "ops predict {elsewhere}/model.py:build": 0,
     "ops report -t npu": 0,

@@ -38,6 +38,7 @@ _COMMANDS = {
     "handover": "Prepare a ported model for a model zoo, and check it against the zoo's rules.",
     "advise": "Say what would make a program faster on a target, with evidence.",
     "ops": "Say which operators a program needs, and which of them a target has.",
+    "triton": "Say which Triton kernels of a project a target takes.",
     "replay": "Run a saved call of an operator again, and judge it.",
     "setup-test": "Write a test of the machine that a project is to run on.",
     "doctor": "Check this machine for a target's cards, with a command that fixes each failure.",

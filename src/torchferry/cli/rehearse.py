@@ -12,6 +12,7 @@ import click
 
 from torchferry.backends.operators import load_operators
 from torchferry.backends.target import Target
+from torchferry.backends.triton_front_end import front_end_of
 from torchferry.cli import ProgramCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.named_target import named_target
@@ -148,6 +149,17 @@ def command(
         found_by = verdicts(folder)
     first, *others = lines(rehearsal, aggregate, lang, code, found_by)
     print_notice(f"torchferry: {first}", *others)
+    if aggregate.triton_launches and front_end_of(backend) is not None:
+        launches = summary_file or Path("run.json")
+        check = say(
+            "the vendor's own front end compiles these kernels without the card: `torchferry triton check -t {target} "
+            "--launches {file}`",
+            target=wanted,
+            file=launches,
+        )
+        if summary_file is None:
+            check = say("{check}, once `--summary-file {file}` has recorded them", check=check, file=launches)
+        print_notice(f"  {check.render(lang)}")
     if summary_file is not None:
         write(document(rehearsal, aggregate, code, list(command), found_by), summary_file)
     nothing = not aggregate.on_device or not aggregate.used

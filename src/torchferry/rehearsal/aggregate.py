@@ -112,6 +112,9 @@ class Aggregate:
         torch: The version of torch; several processes may have several.
         without_torch: The Python of a process that looked for torch and has none.
         refused: Whether a process could not begin the rehearsal and said why.
+        errors: What ended processes.
+        triton_launches: What Triton kernels were launched with, as `triton_launches.py` describes it.
+        triton_launches_left_out: How many kinds of launches were not kept.
     """
 
     processes: int
@@ -127,6 +130,8 @@ class Aggregate:
     without_torch: str = ""
     refused: bool = False
     errors: tuple[UncaughtError, ...] = ()
+    triton_launches: tuple[dict[str, Any], ...] = ()
+    triton_launches_left_out: int = 0
 
     def of(self, *kinds: str) -> list[EventSum]:
         """Return the events of some kinds."""
@@ -211,7 +216,21 @@ def collect(folder: Path) -> Aggregate:
         without_torch=python_without_torch(folder),
         refused=was_refused(folder),
         errors=tuple(UncaughtError(**document["error"]) for document in documents.values() if "error" in document),
+        triton_launches=tuple(_launches(documents.values())),
+        triton_launches_left_out=sum(document.get("triton_launches_left_out", 0) for document in documents.values()),
     )
+
+
+def _launches(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the launches of all processes, each kind of one place once."""
+    found: dict[str, dict[str, Any]] = {}
+    for launch in (each for document in documents for each in document.get("triton_launches", ())):
+        key = repr({**launch, "times": 0})
+        if key in found:
+            found[key]["times"] += launch["times"]
+        else:
+            found[key] = dict(launch)
+    yield from found.values()
 
 
 _Place = tuple[str, str, str, str, int]
@@ -230,6 +249,8 @@ def _key(row: dict[str, Any]) -> tuple[_Place, _Others]:
 _EVENT = {"kind": str, "subject": str, "detail": str, "file": str, "line": int, "times": int, "amount": int,
           "caught?": str, "handler_file?": str, "handler_line?": int,
           "earlier_file?": str, "earlier_line?": int}  # fmt: skip
+_LAUNCH = {"kernel": str, "file": str, "line": int, "place_file": str, "place_line": int, "times": int,
+           "arguments": [{"name": str, "kind": str}]}  # fmt: skip
 _PROCESS = {
     "events?": [_EVENT],
     "operators?": {str: int},
@@ -238,6 +259,8 @@ _PROCESS = {
     "memory?": [{"peak_allocated": int}],
     "imported?": [str],
     "error?": {"name": str, "file": str, "line": int, "module": str},
+    "triton_launches?": [_LAUNCH],
+    "triton_launches_left_out?": int,
 }
 """What a process leaves. The program that ran in it could write there too, so nothing of it is taken as it is."""
 

@@ -502,6 +502,8 @@ def document(
             "unknown": list(profile.unknown),
             "limits_unknown": limits_unknown(rehearsal, aggregate),
             "faults": [fault.as_dict() for fault in rehearsal.faults],
+            "triton_launches": list(aggregate.triton_launches),
+            "triton_launches_left_out": aggregate.triton_launches_left_out,
         },
         indent=1,
     )

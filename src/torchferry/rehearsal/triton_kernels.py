@@ -25,7 +25,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.triton_target import TABLE, effect_of, grid_limit, triton_target
 from torchferry.core.finding import Effect
 from torchferry.core.ownwork import OwnWork
-from torchferry.rehearsal import events
+from torchferry.rehearsal import events, triton_launches
 from torchferry.shim.patches import Patches
 
 _INTERPRET = "TRITON_INTERPRET"
@@ -81,6 +81,7 @@ def watch(target: Target) -> None:
     if target.backend.TRITON is None:
         _patches.when_imported("triton", functools.partial(_not_for, target))
         return
+    events.recorder.at_end(triton_launches.record.document)
     if not isinstance(target.backend.TRITON, str):
         _patches.when_imported("triton", _unverified)
     os.environ.setdefault(_INTERPRET, "1")  # what `triton.jit` makes of a function is decided when it is imported
@@ -393,6 +394,8 @@ def _check(target: Target, executor: Any, given: dict[str, Any]) -> None:
     limit = grid_limit(target)
     if limit is not None and programs > limit.most and effect_of(limit.row) is Effect.RAISES:
         _refuse("kernel-limit", name, f"a grid of {programs:,} programs: {limit.row.note}")
+    line = events.recorder.lines.of(sys._getframe(2))
+    triton_launches.record.add(executor.fn, given, (line.file, line.line))
     events.recorder.add("interpreted-kernel", name, "x".join(str(int(size)) for size in grid), programs)
 
 

@@ -90,6 +90,30 @@ class PackageInstaller:
         self._run("download", "--no-deps", "--only-binary=:all:", "--dest", str(folder), requirement)
         return max(folder.glob("*.whl"), key=lambda path: path.stat().st_mtime)
 
+    def download_wheel(self, file: str, requirement: str, sha256: str, folder: Path) -> Path:
+        """Return one wheel with a known hash, of whatever Python it is for, in a folder.
+
+        Args:
+            file: Its name, which says what it is for.
+            requirement: Its package and version, as pip takes them.
+            sha256: The hash.
+            folder: Where it goes.
+
+        Raises:
+            TorchferryError: as `install`; also where what is offered has another hash.
+        """
+        python, _, platforms = file.removesuffix(".whl").split("-")[-3:]
+        wanted = folder / "wanted.txt"
+        wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n", encoding="utf-8")
+        words = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", str(folder)]
+        if python.startswith("cp"):
+            words += ["--implementation", "cp", "--python-version", python.removeprefix("cp"), "--abi", python]
+        for platform in platforms.split(".") if platforms != "any" else ():
+            words += ["--platform", platform]
+        self._run("download", *words, "-r", str(wanted))
+        wanted.unlink()
+        return folder / file
+
     def offered(self, name: str) -> list[str]:
         """Return the versions of a package for this Python, as far as pip lists them."""
         lines: list[str] = []

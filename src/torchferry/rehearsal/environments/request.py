@@ -187,11 +187,12 @@ def _plugin_for(target: Target, torch: str, pinned: str, wanted: str) -> tuple[s
 # --- interpreters ---
 
 
-def find_interpreter(wanted: str = "") -> tuple[str, str]:
+def find_interpreter(wanted: str = "", oldest: tuple[int, int] = _OLDEST_PYTHON) -> tuple[str, str]:
     """Return the path of an interpreter and the first two numbers of its version.
 
     Args:
         wanted: Its path, or these numbers; empty for the one that runs this.
+        oldest: The oldest version that will do.
 
     Raises:
         UsageError: there is none.
@@ -202,21 +203,24 @@ def find_interpreter(wanted: str = "") -> tuple[str, str]:
         return ours, here
     found = {wanted: Path(wanted)} if not _PYTHON.fullmatch(wanted) else {}
     if not found:
-        found = {version: path for version, path in interpreters() if version == wanted}
+        found = {version: path for version, path in interpreters(oldest) if version == wanted}
     for path in found.values():
         version = _version_of(path)
-        if version and Version(version).release >= _OLDEST_PYTHON:
+        if version and Version(version).release >= oldest:
             return str(path.absolute()), version
     raise UsageError(
         say("this machine has no Python {python} that torchferry runs with", python=wanted),
-        say("found: {found}; `--python` takes a path, too", found=", ".join(version for version, _ in interpreters())),
+        say(
+            "found: {found}; `--python` takes a path, too",
+            found=", ".join(version for version, _ in interpreters(oldest)),
+        ),
     )
 
 
-def interpreters() -> Iterable[tuple[str, Path]]:
+def interpreters(oldest: tuple[int, int] = _OLDEST_PYTHON) -> Iterable[tuple[str, Path]]:
     """Return the interpreters of this machine, each version once: on PATH, of pyenv and of uv."""
     found: dict[str, Path] = {}
-    for minor in range(_OLDEST_PYTHON[1], 20):
+    for minor in range(oldest[1], 20):
         on_path = find_tool(f"python3.{minor}")
         if on_path is not None and _version_of(Path(on_path)):  # pyenv has a script for those that it does not offer
             found[f"3.{minor}"] = Path(on_path)
@@ -226,7 +230,7 @@ def interpreters() -> Iterable[tuple[str, Path]]:
     )
     for path in (path for home in homes for path in sorted(home.glob("*/bin/python3"))):
         version = _version_of(path)
-        if version and Version(version).release >= _OLDEST_PYTHON:
+        if version and Version(version).release >= oldest:
             found.setdefault(version, path)
     return sorted(found.items(), key=lambda item: Version(item[0]))
 

@@ -2,7 +2,8 @@
 
 What the text of a kernel says is compared with what the target's compiler is known to take. What is left shows when the
 kernel is compiled: whether its tiles fit into the memory of a core, which depends on the sizes that it is launched
-with, and parts that no table speaks of. A kernel with a part that is refused has a finding of its own at that part.
+with, and parts that no table speaks of. Where the vendor's front end is public, `torchferry triton check` compiles
+kernels with it, without the card. A kernel with a part that is refused has a finding of its own at that part.
 
 Why: A kernel that does not compile ends the program when it is launched first.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from torchferry.backends.triton_front_end import front_end_of
 from torchferry.backends.triton_target import TABLE
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import Message, say
@@ -30,7 +32,7 @@ class UncompiledKernel(Rule):
 
     CODE = "TRI102"
     EFFECT = Effect.UNKNOWN
-    ANSWERS = (say("compile it on the card"), say("replace it"))
+    ANSWERS = (say("compile it"), say("replace it"))
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
@@ -43,6 +45,8 @@ class UncompiledKernel(Rule):
                 continue
             reason = _reason(context, kernel, triton)
             if reason is not None:
+                if front_end_of(context.target.backend) is not None and not kernel.is_of_unknown_language:
+                    reason = say("{reason}; `torchferry triton check` compiles it without the card", reason=reason)
                 start = context.file.span(kernel.function)[0]
                 line_end = context.text.find("\n", start)
                 yield self.finding(

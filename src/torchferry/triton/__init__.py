@@ -1,0 +1,1 @@
+"""Triton kernels of a project, compiled by the vendor's own front end without the card."""
