@@ -15,6 +15,7 @@ from torchferry.programs.around import FunctionNode
 from torchferry.programs.declared_parameters import filled_under, fills_class
 from torchferry.programs.gin_bindings import is_configurable
 from torchferry.programs.given_words import OF_COMMAND, Lists
+from torchferry.programs.inherited_calls import inherited_calls
 from torchferry.programs.instantiated import ComposedFile
 from torchferry.programs.object_kinds import (
     ClassObject,
@@ -297,7 +298,10 @@ class Objects:
                 return filled
         owner = file.parents.get(function)
         found: list[tuple[Object, ...] | None] = []
-        for number, (other, other_names, call) in enumerate(self.facts.calls_of(file, function)):
+        calls = [*self.facts.calls_of(file, function)]
+        if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+            calls += inherited_calls(self.facts, owner)
+        for number, (other, other_names, call) in enumerate(calls):
             bound = is_given_by_python(owner, function, call)
             given = given_by(file.path, function, call, other.path, bound=bound).get(key)
             if given is None or number >= MOST_CALLS:
