@@ -79,11 +79,13 @@ def folded(expression: ast.expr) -> str | None:
         return folded(expression.value) if expression.format_spec is None and expression.conversion == -1 else None
     elif (
         isinstance(expression, ast.Call)
-        and _joins(expression)
+        and isinstance(expression.func, ast.Attribute)
+        and (expression.func.attr == "join" and string_value(expression.func.value) is not None)
+        and len(expression.args) == 1
         and isinstance(expression.args[0], (ast.List, ast.Tuple))
     ):
         parts = expression.args[0].elts
-        separator = string_value(expression.func.value) or ""  # type: ignore[attr-defined]
+        separator = string_value(expression.func.value) or ""
     elif (
         isinstance(expression, ast.Call)
         and isinstance(expression.func, ast.Attribute)
