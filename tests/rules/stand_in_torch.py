@@ -119,7 +119,7 @@ def _in_place(root: Path, own: dict[str, ModuleType]) -> Iterator[None]:
     import torchferry.device as package
 
     portable = package.__dict__.get("portable")
-    package.portable = own[_PORTABLE]  # type: ignore[attr-defined]
+    package.portable = own[_PORTABLE]
     sys.modules |= own
     sys.path.insert(0, str(root))
     sys.argv, written = ["train.py"], sys.dont_write_bytecode
@@ -137,9 +137,9 @@ def _in_place(root: Path, own: dict[str, ModuleType]) -> Iterator[None]:
         for name in concerned():
             del sys.modules[name]
         sys.modules |= before
-        del package.portable  # type: ignore[attr-defined]
+        del package.portable
         if portable is not None:
-            package.portable = portable  # type: ignore[attr-defined]
+            package.portable = portable
 
 
 def cards_used(root: Path) -> set[str]:

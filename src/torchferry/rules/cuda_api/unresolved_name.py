@@ -87,22 +87,24 @@ class UnresolvedName(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each such expression."""
         resolved = {reference.node for reference in context.names.references(_TORCH)}
+        reported: set[int] = set()  # where expressions begin: a longer one is the same place
         for part in (*context.file.attributes.get("cuda", ()), *context.file.names.get("cuda", ())):
             whole = _outermost(context, part)
             if not isinstance(part.ctx, ast.Load) or whole in resolved:
                 continue
             reason = self._why(context, part)
             if reason is not None and exemption_reason(context, whole) is None:
+                reported.add(context.file.span(whole)[0])
                 yield self.finding(context, context.file.span(whole), reason, Grade.MANUAL)
-        reported: set[ast.AST] = set()
         for node, reason in (
             *self._of_unread_modules(context),
             *self._asked_by_name(context),
             *self._of_torch_as_value(context),
             *self._in_pieces(context),
         ):
-            if node not in reported and exemption_reason(context, node) is None:
-                reported.add(node)
+            start = context.file.span(node)[0]
+            if start not in reported and exemption_reason(context, node) is None:
+                reported.add(start)
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
