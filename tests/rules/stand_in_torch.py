@@ -98,7 +98,7 @@ def modules(used: set[str]) -> dict[str, ModuleType]:
     torch.__dict__.update(cards, __path__=[], device=device, distributed=distributed)
     torch.__dict__.update(dict.fromkeys(("zeros", "set_default_device", "autocast", "Generator", "load"), takes_device))
     torch.nn = SimpleNamespace(Linear=takes_device)  # type: ignore[attr-defined]
-    torch.amp = SimpleNamespace(GradScaler=takes_device, autocast=takes_device)
+    torch.amp = SimpleNamespace(GradScaler=takes_device, autocast=takes_device)  # type: ignore[attr-defined]
     named = {f"torch.{kind}": card for kind, card in cards.items()}
     portable = Portable(cards["npu"])
     return {"torch": torch, "torch.distributed": distributed, "torch_npu": ModuleType("torch_npu"), **named} | {
