@@ -30,6 +30,7 @@ from torchferry.rules.cuda_api.device_module import lacking_in_target, lacking_n
 from torchferry.rules.exemptions import exemption_for, exemption_of_reading
 from torchferry.rules.guarded import is_attempted
 from torchferry.rules.references import CUDA_NAMES, missing, part_edits, replaced, written_parts
+from torchferry.source.flow.assembled import folded
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, Reference, assigned_value
 from torchferry.source.portable_uses import WHOLE
@@ -166,21 +167,33 @@ def _texts(context: PythonContext, node: ast.expr) -> set[str | None]:
     while waiting:
         node = waiting.pop()
         if not isinstance(node, ast.Name):
-            texts.add(string_value(node))
+            texts.add(folded(node))
             continue
         spend()
         bindings = [binding for binding in context.names.bindings(node) if binding not in met]
         met.update(bindings)
         values = (assigned_value(context.file, binding) for binding in bindings)
         waiting += (value for value in values if value is not None)
+        for binding in bindings:
+            loop = context.file.parents.get(binding)
+            if isinstance(loop, (ast.For, ast.AsyncFor, ast.comprehension)) and loop.target is binding:
+                waiting += getattr(loop.iter, "elts", ())
     return texts
 
 
 def _holds_names_of_torch(names: Names, node: ast.expr) -> bool:
-    """Whether an expression is the dictionary of torch's names: `vars(torch)`, `torch.__dict__`."""
-    if isinstance(node, ast.Call):
-        return last_name(node.func) == "vars" and len(node.args) == 1 and names.qualified(node.args[0]) == "torch"
-    return names.qualified(node) == "torch.__dict__"
+    """Whether an expression is a dictionary of torch's names: `vars(torch)`, `dict(inspect.getmembers(torch))`."""
+    if isinstance(node, ast.Name):
+        values = (assigned_value(names.file, binding) for binding in names.bindings(node))
+        return any(
+            _holds_names_of_torch(names, value) for value in values if isinstance(value, (ast.Call, ast.Attribute))
+        )
+    if not isinstance(node, ast.Call):
+        return names.qualified(node) == "torch.__dict__"
+    inner = node.args[0] if len(node.args) == 1 else None
+    if last_name(node.func) == "dict" and isinstance(inner, (ast.Call, ast.Attribute)):
+        return _holds_names_of_torch(names, inner)
+    return last_name(node.func) in ("vars", "getmembers") and inner is not None and names.qualified(inner) == "torch"
 
 
 def _has_names_alone(context: PythonContext, owner: ast.AST | None) -> bool:

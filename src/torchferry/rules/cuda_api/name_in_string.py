@@ -27,17 +27,17 @@ from torchferry.backends.tables import REWRITTEN
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
-from torchferry.rules.base import Context, PythonContext, Rule
+from torchferry.rules.base import Context, PythonContext, Rule, keyword_of
 from torchferry.rules.config.device_setting import CONFIG_KINDS, settings_of_program
 from torchferry.rules.device.strings import word_edits
 from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.references import missing, module_path, replaced
 from torchferry.rules.texts import is_text
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import CUTTING_METHODS, last_name, string_value
 from torchferry.source.kinds import Kind
 
 _NAME = lazy_regex(r"\Atorch\.cuda(?:\.[A-Za-z_]\w*)*\Z")
-_WITH_COLON = lazy_regex(r"\Atorch(?:\.cuda(?:\.\w+)*:[A-Za-z_][\w.]*|:cuda\.[A-Za-z_][\w.]*)\Z")
+_WITH_COLON = lazy_regex(r"\Atorch(?:\.cuda(?:\.\w+)*:[A-Za-z_][\w.]*|:cuda(?:\.[A-Za-z_][\w.]*)?)\Z")
 """A module and what it has, as entry points name it: `torch.cuda:synchronize`."""
 
 _BELOW_TORCH = lazy_regex(r"\Acuda(?:\.[A-Za-z_]\w*)+\Z")
@@ -54,6 +54,9 @@ _AS_MODULES = frozenset({"import_module", "find_spec", "importorskip"})
 _OF_TORCH = "attrgetter"
 _BY_OUTERMOST = "__import__"
 """What returns `torch`, of which names are then taken."""
+
+_LEFT_OUT = 3
+"""Arguments of `__import__` ahead of the list of names, with which it returns the inner module."""
 
 _MODULES = "modules"
 """The table `sys.modules`."""
@@ -96,7 +99,8 @@ class NameInString(Rule):
             if not isinstance(value, str) or "cuda" not in value:
                 continue
             taker = _taker(context, node)
-            name = f"torch.{value}" if taker == _OF_TORCH and _BELOW_TORCH.match(value) else value
+            below = _BELOW_TORCH.match(value) is not None
+            name = f"torch.{value}" if below and (taker == _OF_TORCH or _is_cut_up(context, node)) else value
             if taker == _BY_OUTERMOST and _is_read_on(context, node):
                 continue  # the rules of what is read there see the whole
             if taker == "import_module" and value.startswith(".cuda") and _is_below_torch(context, node):
@@ -171,6 +175,8 @@ def _taker(context: PythonContext, node: ast.Constant) -> str:
     if not isinstance(parent, ast.Call) or (isinstance(argument, ast.expr) and argument not in parent.args):
         return ""
     taker = last_name(parent.func)
+    if taker == _BY_OUTERMOST and (len(parent.args) > _LEFT_OUT or keyword_of(parent, "fromlist") is not None):
+        taker = "import_module"  # which returns the module itself
     is_first = parent.args[:1] == [argument] or isinstance(argument, ast.keyword)
     return taker if is_first or taker in _AS_MODULES else ""
 
@@ -186,6 +192,15 @@ def _is_below_torch(context: PythonContext, node: ast.Constant) -> bool:
         return False
     packages = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "package")]
     return [string_value(package) for package in packages] == ["torch"]
+
+
+def _is_cut_up(context: PythonContext, node: ast.Constant) -> bool:
+    """Whether a text is cut into its names: `reduce(getattr, "cuda.synchronize".split("."), torch)`."""
+    method = context.file.parents.get(node)
+    call = context.file.parents.get(method) if isinstance(method, ast.Attribute) else None
+    if not isinstance(call, ast.Call) or call.func is not method or last_name(method) not in CUTTING_METHODS:
+        return False
+    return [string_value(argument) for argument in call.args[:1]] == ["."]
 
 
 def _may_be_looked_up(context: PythonContext, node: ast.Constant, name: str) -> bool:

@@ -36,7 +36,8 @@ from torchferry.rules.config.unread_files import ENDINGS, NamedFile, unread_file
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import STEMS, speaks_of_cuda
-from torchferry.source.flow.syntax import string_value
+from torchferry.source.flow.assembled import folded
+from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_calls
 from torchferry.source.names import assigned_value
 
@@ -50,6 +51,12 @@ _DEEPEST = 8
 
 _COMMON_WORDS = frozenset({"device", "Device", "Stream", "Event", "init", "stream", "random", "memory", "streams"})
 """Last names of `torch.cuda` that other libraries and options have too: `args.cuda.device`, `ctx.cuda.Stream()`."""
+
+_OF_OTHER_PARTS = frozenset({"device", "init", "memory", "random"})
+"""Names of `torch.cuda` that other parts of torch have too."""
+
+_ASKING = frozenset({"getattr", "hasattr", "setattr", "vars", "dir", "print", "isinstance", "reload"})
+"""Functions that ask what they are given for something, and hand nothing on."""
 
 _OF_TORCH = {
     "CUDAExtension": "torch.utils.cpp_extension.CUDAExtension",
@@ -80,15 +87,24 @@ class UnresolvedName(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each such expression."""
         resolved = {reference.node for reference in context.names.references(_TORCH)}
+        reported: set[int] = set()  # where expressions begin: a longer one is the same place
         for part in (*context.file.attributes.get("cuda", ()), *context.file.names.get("cuda", ())):
             whole = _outermost(context, part)
             if not isinstance(part.ctx, ast.Load) or whole in resolved:
                 continue
             reason = self._why(context, part)
             if reason is not None and exemption_reason(context, whole) is None:
+                reported.add(context.file.span(whole)[0])
                 yield self.finding(context, context.file.span(whole), reason, Grade.MANUAL)
-        for node, reason in (*self._of_unread_modules(context), *self._asked_by_name(context)):
-            if exemption_reason(context, node) is None:
+        for node, reason in (
+            *self._of_unread_modules(context),
+            *self._asked_by_name(context),
+            *self._of_torch_as_value(context),
+            *self._in_pieces(context),
+        ):
+            start = context.file.span(node)[0]
+            if start not in reported and exemption_reason(context, node) is None:
+                reported.add(start)
                 yield self.finding(context, context.file.span(node), reason, Grade.MANUAL)
 
     def check_rest(self, context: PythonContext, findings: Sequence[Finding]) -> Iterable[Finding]:
@@ -147,9 +163,42 @@ class UnresolvedName(Rule):
         for call in (*_parts_of_torch(context), *_modules_of_torch(context)):
             for used in (call, *_uses_of_value(context, call)):
                 asked = context.file.parents.get(used)
-                name = f"{cuda.NAMESPACE}.{asked.attr}" if isinstance(asked, ast.Attribute) else cuda.NAMESPACE
-                if isinstance(asked, ast.Attribute) and _is_of_cuda_alone(name):
+                asked_for = _asked_name(asked, used)
+                name = f"{cuda.NAMESPACE}.{asked_for}"
+                if isinstance(asked, ast.expr) and _is_listed(name) and asked_for not in _OF_OTHER_PARTS:
                     yield asked, self._unresolved(context.file.text(asked), name)
+
+    def _of_torch_as_value(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
+        """Yield where torch is handed on as a value, and `cuda` is taken of what holds it: `self.lib.cuda.Stream()`."""
+        for reference in context.names.references(_TORCH):
+            node, parent = reference.node, context.file.parents.get(reference.node)
+            if reference.name != _TORCH or not isinstance(node, ast.expr) or isinstance(parent, ast.Attribute):
+                continue
+            if isinstance(parent, ast.Call) and last_name(parent.func) in _ASKING:
+                continue  # of torch itself, which other rules see
+            for value in context.values.of(node).values:
+                asked = value.file.parents.get(value.node)
+                if _asked_name(asked, value.node) != cuda.DEVICE_TYPE or not isinstance(asked, ast.expr):
+                    continue
+                if (value.names.qualified(asked) or "").startswith(cuda.NAMESPACE):
+                    continue
+                yield value.left_at or asked, self._unresolved(value.file.text(asked), cuda.NAMESPACE)  # type: ignore[misc]
+
+    def _in_pieces(self, context: PythonContext) -> Iterator[tuple[ast.expr, Message]]:
+        """Yield names that are put together of literal parts, or taken one after the other.
+
+        `import_module("torch." + "cuda")`, `reduce(getattr, ["cuda", "synchronize"], torch)`.
+        """
+        for call in import_calls(context.file):
+            asked = call.args[0] if call.args else None
+            name = folded(asked) if asked is not None and not isinstance(asked, ast.Constant) else None
+            if name is not None and f"{name}.".startswith(f"{cuda.NAMESPACE}."):
+                yield call, self._unresolved(context.file.text(call), name)
+        for call in context.file.calls_by_name("reduce"):
+            if len(call.args) != 3 or last_name(call.args[0]) != "getattr":
+                continue
+            if context.names.qualified(call.args[2]) == _TORCH and speaks_of_cuda(context.file.text(call).encode()):
+                yield call, self._unresolved(context.file.text(call), cuda.NAMESPACE)
 
     def _why(self, context: PythonContext, part: ast.Name | ast.Attribute) -> Message | None:
         """Return what is not known of an expression that holds `cuda`; None where it is known to be something else."""
@@ -163,7 +212,8 @@ class UnresolvedName(Rule):
         name = f"{cuda.NAMESPACE}.{parent.attr}" if isinstance(parent, ast.Attribute) else cuda.NAMESPACE
         is_name = _is_listed(name)
         is_call = _is_called(context, shown) and _is_of_cuda_alone(name)
-        if not says_torch and not (is_name if before is None else is_call):
+        makes_names = isinstance(root, ast.Name) and before is not None and self._is_of_open_module(context, before)
+        if not says_torch and not makes_names and not (is_name if before is None else is_call):
             return None
         text = context.file.text(shown)
         if not isinstance(root, ast.Name):
@@ -174,8 +224,20 @@ class UnresolvedName(Rule):
         if not context.names.bindings(root) and not hasattr(builtins, root.id):
             return self._unbound(root.id, text, name) if says_torch or is_call else None
         origin = context.names.qualified(root if before is None else before)
+        if makes_names:
+            return self._unresolved(text, name) if is_name or part is shown else None
         is_unread = origin is None or origin.endswith(f".{_TORCH}") or (is_call and _is_unread(context, origin))
         return self._unresolved(text, name) if is_unread and (says_torch or is_call) else None
+
+    @staticmethod
+    def _is_of_open_module(context: PythonContext, owner: ast.expr) -> bool:
+        """Whether an expression is a module of the project that makes names when it is asked, and binds no `cuda`."""
+        origin, project = context.names.qualified(owner), context.project
+        if origin is None or project is None or project.module_path(f"{origin}.cuda", context.path) is not None:
+            return False
+        path = project.module_path(origin, context.path)
+        exports = project.exports(path) if path is not None else None
+        return exports is not None and exports.is_open and cuda.DEVICE_TYPE not in exports.origins
 
     @staticmethod
     def _of_star(text: str, module: str, name: str) -> Message:
@@ -220,6 +282,15 @@ def _is_unread(context: PythonContext, origin: str) -> bool:
     if top in (backend.PLUGIN, backend.IMPORT_NAMESPACE.partition(".")[0]):
         return False  # what a migration wrote
     return context.project is None or context.project.module_path(origin, context.path) is None
+
+
+def _asked_name(asked: ast.AST | None, owner: ast.expr) -> str:
+    """Return the name that an expression takes of its owner: `lib.cuda`, `getattr(lib, "cuda")`; empty for none."""
+    if isinstance(asked, ast.Attribute):
+        return asked.attr
+    if isinstance(asked, ast.Call) and last_name(asked.func) == "getattr" and asked.args[:1] == [owner]:
+        return folded(asked.args[1]) or "" if len(asked.args) > 1 else ""
+    return ""
 
 
 def _is_open(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:

@@ -46,7 +46,8 @@ from torchferry.source.lexicon import DEVICE_SPELLING
 
 _BEGINNINGS = (
     *(f"{quote}{part}{end}" for part in ("cu", "cud") for quote in "\"'" for end in (quote, "{", "%")),
-    *(f"CUDA{quote}.{method}" for quote in "\"'" for method in ("lower", "casefold")),
+    *(f"{word}{quote}" for word in ("CUDA", "Cuda") for quote in "\"'"),
+    *(f"cuda{space}{quote}." for space in ("", " ") for quote in "\"'"),
 )
 """How the first part of a device begins that is put together of literal parts."""
 
@@ -78,7 +79,8 @@ class CudaDeviceString(Rule):
     def _in_parts(self, context: PythonContext) -> Iterable[Finding]:
         """Yield the devices that literal parts make, none of which is one: `"cu" + "da"`."""
         own = context.target.backend.DEVICE_TYPE
-        for expression, text in parts_of_device(context):
+        of_variables = dict(small_letters_of_variables(context))
+        for expression, text in (*parts_of_device(context), *of_variables.items()):
             trace = context.devices.trace(expression)
             if trace.result is TraceResult.NO or exemption_for(context, expression) is not None:
                 continue
@@ -93,7 +95,12 @@ class CudaDeviceString(Rule):
             written: str | None = f'"{shown}"'
             if not isinstance(expression, ast.JoinedStr):
                 written = quoted_for(context, expression, f'"{shown}"')
-            if written is None or context.target.module or trace.result is not TraceResult.YES:
+            if (
+                written is None
+                or expression in of_variables
+                or context.target.module
+                or trace.result is not TraceResult.YES
+            ):
                 yield self.finding(context, span, message, Grade.MANUAL)
             else:
                 yield self.finding(context, span, message, Grade.SAFE, [Edit(*span, written)])
@@ -155,9 +162,13 @@ def _is_translated(context: PythonContext, node: ast.Constant) -> bool:
 def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:
     """Yield the expressions of literal parts that make a device of which no part is one, with their texts."""
     for node in context.file.strings:
-        if not isinstance(node.value, str) or _FIELDS.split(node.value, 1)[0] not in _PARTS:
+        if not isinstance(node.value, str):
             continue
         whole: ast.AST | None = context.file.parents.get(node)
+        if _FIELDS.split(node.value, 1)[0] not in _PARTS:
+            is_changed = isinstance(whole, ast.Attribute) and "cuda" in node.value.lower()
+            if not is_changed or DEVICE_SPELLING.match(node.value):
+                continue
         if isinstance(whole, (ast.List, ast.Tuple, ast.Attribute, ast.FormattedValue)):
             whole = context.file.parents.get(whole)
         while isinstance(around := context.file.parents.get(whole) if whole is not None else None, ast.BinOp):
@@ -170,8 +181,23 @@ def parts_of_device(context: PythonContext) -> Iterable[tuple[ast.expr, str]]:
                 yield whole, text
 
 
+def small_letters_of_variables(context: PythonContext) -> Iterable[tuple[ast.Call, str]]:
+    """Yield the calls that make a device of a variable with capitals, with its text: `NAME = "CUDA"; NAME.lower()`."""
+    for node in context.file.strings:
+        statement = context.file.parents.get(node)
+        if not isinstance(statement, ast.Assign) or node.value not in _IN_CAPITALS:
+            continue
+        for target in statement.targets:
+            for use in context.names.reached_uses(target) if isinstance(target, ast.Name) else ():
+                method = context.file.parents.get(use)
+                call = context.file.parents.get(method) if isinstance(method, ast.Attribute) else None
+                if isinstance(call, ast.Call) and call.func is method and last_name(method) in ("lower", "casefold"):
+                    yield call, str(node.value).lower()
+
+
 _FIELDS = lazy_regex(r"%s|\{\}")
-_PARTS = ("c", "cu", "cud", "CUDA", "Cuda")
+_IN_CAPITALS = ("CUDA", "Cuda")
+_PARTS = ("c", "cu", "cud", *_IN_CAPITALS)
 
 
 def _is_device_fstring(joined: ast.JoinedStr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.flow.syntax import string_value
@@ -78,11 +79,13 @@ def folded(expression: ast.expr) -> str | None:
         return folded(expression.value) if expression.format_spec is None and expression.conversion == -1 else None
     elif (
         isinstance(expression, ast.Call)
-        and _joins(expression)
+        and isinstance(expression.func, ast.Attribute)
+        and (expression.func.attr == "join" and string_value(expression.func.value) is not None)
+        and len(expression.args) == 1
         and isinstance(expression.args[0], (ast.List, ast.Tuple))
     ):
         parts = expression.args[0].elts
-        separator = string_value(expression.func.value) or ""  # type: ignore[attr-defined]
+        separator = string_value(expression.func.value) or ""
     elif (
         isinstance(expression, ast.Call)
         and isinstance(expression.func, ast.Attribute)
@@ -90,9 +93,8 @@ def folded(expression: ast.expr) -> str | None:
         and not expression.keywords
     ):
         return _filled(string_value(expression.func.value), "{}", expression.args)
-    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute) and not expression.args:
-        text = string_value(expression.func.value)
-        return text.lower() if text is not None and expression.func.attr in ("lower", "casefold") else None
+    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute) and not expression.keywords:
+        return _by_method(expression.func.attr, expression.func.value, expression.args)
     texts = [folded(part) for part in parts]
     return separator.join(text for text in texts if text is not None) if parts and None not in texts else None
 
@@ -106,3 +108,25 @@ def _filled(template: str | None, field: str, values: list[ast.expr]) -> str | N
     if len(parts) != len(texts) + 1 or any("%" in part or "{" in part for part in parts):
         return None
     return parts[0] + "".join((text or "") + part for text, part in zip(texts, parts[1:], strict=True))
+
+
+_METHODS: dict[str, tuple[Callable[..., str], tuple[int, ...]]] = {
+    "casefold": (str.casefold, (0,)),
+    "lower": (str.lower, (0,)),
+    "lstrip": (str.lstrip, (0, 1)),
+    "removeprefix": (str.removeprefix, (1,)),
+    "removesuffix": (str.removesuffix, (1,)),
+    "replace": (str.replace, (2,)),
+    "rstrip": (str.rstrip, (0, 1)),
+    "strip": (str.strip, (0, 1)),
+}
+"""Methods that make one text of another, and how many arguments they may have."""
+
+
+def _by_method(method: str, owner: ast.expr, arguments: list[ast.expr]) -> str | None:
+    """Return what a method makes of a literal text: `"CUDA".lower()`, `" cuda ".strip()`; None for others."""
+    function, counts = _METHODS.get(method, (None, ()))
+    if function is None or len(arguments) not in counts:
+        return None
+    texts = [folded(part) for part in (owner, *arguments)]
+    return None if None in texts else function(*texts)

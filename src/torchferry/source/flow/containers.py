@@ -28,11 +28,25 @@ def in_container(flow: Tracer, node: ast.AST, container: ast.AST, path: Path) ->
         for target in parent.targets:
             if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == len(container.elts):
                 return assigned_to(flow, target.elts[container.elts.index(node)], path)  # type: ignore[arg-type]
+    if isinstance(parent, ast.Call) and last_name(parent.func) in _PARSERS and container in parent.args:
+        return _word_of_option(flow, container.elts, container.elts.index(node))  # type: ignore[arg-type]
     trace = flow.follow(container, path)
     stranger = flow.values.stranger(container)
     if stranger and trace.result is not TraceResult.YES:
         return no(say("one of several words, such as `{word}`", word=stranger), certain=True)
     return trace
+
+
+_PARSERS = frozenset({"parse_args", "parse_known_args", "parse_intermixed_args"})
+
+
+def _word_of_option(flow: Tracer, words: list[ast.expr], place: int) -> Trace:
+    """Judge a word that a parser is given by the option ahead of it: `parse_args(["--device", "cuda"])`."""
+    option = string_value(words[place - 1]) if place else None
+    identifier = option.lstrip("-").replace("-", "_") if option is not None and option.startswith("-") else ""
+    if identifier and flow.lexicon.names(identifier):
+        return yes(say("option `{name}`", name=identifier))
+    return undecided()
 
 
 def in_dictionary(flow: Tracer, node: ast.AST, dictionary: ast.AST, path: Path) -> Trace:
