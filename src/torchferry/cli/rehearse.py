@@ -27,7 +27,8 @@ from torchferry.rehearsal.environments.entering import check_program, enter
 from torchferry.rehearsal.environments.request import EnvironmentRequest, environment_request
 from torchferry.rehearsal.environments.store import use
 from torchferry.rehearsal.launcher import run
-from torchferry.rehearsal.summary import document, environment_notes, lines, opening
+from torchferry.rehearsal.summary import document, lines, opening
+from torchferry.rehearsal.visible_cards import environment_notes
 
 
 @click.command("rehearse", cls=ProgramCommand)

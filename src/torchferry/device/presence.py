@@ -74,8 +74,6 @@ def _answer(facts: DeviceFacts) -> tuple[str, Message] | None:
         return (NO_CARD, _nothing(facts, f"{facts.name_of('is_available').path}() is False"))
     if device_count is not None and device_count() < 1:
         return (NO_CARD, _nothing(facts, f"{facts.name_of('device_count').path}() is 0"))
-    if device_count is not None and facts.visible_devices:
-        _compare(facts.visible_devices, int(device_count()))
     return None
 
 
@@ -86,27 +84,6 @@ def _nothing(facts: DeviceFacts, answer: str) -> Message:
         value = os.environ[variable]
         return say("{answer}; {variable} is set to `{value}`", answer=answer, variable=variable, value=value)
     return plain(answer)
-
-
-def _compare(variable: str, count: int) -> None:
-    """Warn once where the list of visible cards has more entries than the plugin counts cards."""
-    value = os.environ.get(variable, "")
-    asked = sum(bool(entry.strip()) for entry in value.split(","))
-    if asked > count and (variable, value) not in _compared:
-        _compared.add((variable, value))
-        warn(
-            say(
-                "{variable}={value} names {asked} cards, and the plugin counts {count}: a number may be absent, "
-                "repeated or out of order; `torchferry doctor` says which",
-                variable=variable,
-                value=value,
-                asked=asked,
-                count=count,
-            )
-        )
-
-
-_compared: set[tuple[str, str]] = set()
 
 
 def error_in_full(error: BaseException) -> str:

@@ -6,14 +6,13 @@ import functools
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from torchferry.backends.collectives import refusals
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.backends.visible_cards import shortfall, unread_variables
 from torchferry.core import exitcodes, supported_torch
 from torchferry.core.messages import Bilingual, Message, cut, say, say_plural
 from torchferry.core.secrets import masked, masked_command
@@ -150,19 +149,6 @@ def opening(rehearsal: Rehearsal) -> Message:
         if rehearsal.shipped is None
         else say("{plugin} as {vendor} ships it, on a simulated driver", plugin=plugin, vendor=_maker(target)),
     )
-
-
-def environment_notes(rehearsal: Rehearsal, environment: Mapping[str, str]) -> Iterator[Message]:
-    """Yield what is amiss with the variables that choose cards: a list that asks for more, and names nobody reads."""
-    target = rehearsal.resolved()
-    name = target.backend.VISIBLE_DEVICES
-    value = "" if isinstance(name, Unknown) else environment.get(name, "")
-    if value and not isinstance(name, Unknown):
-        fewer = shortfall(target, name, value, count=rehearsal.profile.devices)
-        if fewer is not None:
-            yield say("{fewer} (simulated devices: {count}, see `--devices`)", fewer=fewer,
-                      count=rehearsal.profile.devices)  # fmt: skip
-    yield from (text for _, text in unread_variables(target, environment))
 
 
 def _maker(target: Target) -> Bilingual:
