@@ -165,8 +165,7 @@ def _compare_with_list(facts: DeviceFacts) -> None:
     if asked > count:
         warn(
             say(
-                "{variable}={value} names {asked} cards, and the plugin counts {count}: a number may be absent, "
-                "repeated or out of order; `torchferry doctor` says which",
+                "{variable}={value} names {asked} cards, and the plugin counts {count}; see `torchferry doctor`",
                 variable=variable,
                 value=value,
                 asked=asked,

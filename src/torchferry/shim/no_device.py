@@ -205,7 +205,7 @@ class DeviceCountGuard:
         value = os.environ.get(variable)
         if value is None:
             return why
-        fewer = shortfall(self._target, variable, value, 0)
+        fewer = shortfall(self._target, variable, value)
         if fewer is not None:
             return say("{why}; {fewer}", why=why, fewer=fewer)
         return say("{why}; `{variable}` is `{value}`", why=why, variable=variable, value=value)
