@@ -230,6 +230,33 @@ def test_what_depends_on_cuda_without_a_call_of_it_is_noted(tmp_path: Path) -> N
     ]
 
 
+LATE = """
+import os, torch, torch_npu
+torch.npu.device_count()
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1"
+print(torch.npu.device_count(), torch.ones(1, device="npu").device)
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1"
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "1"
+print(torch.npu.device_count())
+"""
+
+
+def test_cards_asked_for_and_got_and_a_list_that_is_set_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, LATE)
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "1,0")
+    monkeypatch.setenv("NPU_VISIBLE_DEVICES", "0")
+    found, done = summary(tmp_path, "-t", "npu", "--devices", "2", "--", "python", "train.py")
+    assert done.stdout == "2 npu:0\n2\n", done.stderr
+    late = [(e["subject"], e["line"]) for e in found["events"] if e["kind"] == "late-setting"]
+    assert late == [("ASCEND_RT_VISIBLE_DEVICES=1", 7)]
+    assert (
+        "`ASCEND_RT_VISIBLE_DEVICES=1,0` asks for 2 cards, and a program gets 0: the numbers must rise" in done.stderr
+    )
+    assert "nothing reads `NPU_VISIBLE_DEVICES`" in done.stderr
+
+
 def test_a_forgotten_import_is_noted_where_nobody_knows_whether_torch_loads_the_plugin(tmp_path: Path) -> None:
     program(tmp_path, "import torch\ntorch.ones(2, device='sdaa')\n", "without.py")
     program(tmp_path, "import torch\nimport torch_sdaa\ntorch.ones(2, device='sdaa')\n", "after.py")

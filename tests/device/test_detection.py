@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,11 @@ from tests.cli.process import torchferry
 from tests.processes import HANGS
 from torchferry.core.env import cache_folder
 from torchferry.core.messages import Bilingual
+from torchferry.device import detect
 from torchferry.device.facts import DeviceFacts, Name
+from torchferry.device.failures import DeviceWarning
 from torchferry.device.one_file import one_file
+from torchferry.device.provider import vendors
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.rehearsal
@@ -313,3 +317,16 @@ def test_show(site: Path) -> None:
     assert refused.returncode == 2
     assert "Traceback" not in refused.stderr
     assert "torch_broken fails: ImportError: no driver" in refused.stderr
+
+
+def test_a_list_of_more_cards_than_the_plugin_counts_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = next(each for each in vendors() if each.visible_devices)
+    monkeypatch.setattr(detect, "absence", lambda facts: None)
+    monkeypatch.setattr(detect, "find", lambda facts, name: lambda: 2)
+    monkeypatch.setenv(str(facts.visible_devices), "0,1,7")
+    with pytest.warns(DeviceWarning, match="0,1,7 names 3 cards, and the plugin counts 2"):
+        detect._look(facts)
+    monkeypatch.setenv(str(facts.visible_devices), "0,1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detect._look(facts)

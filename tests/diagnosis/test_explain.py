@@ -54,6 +54,11 @@ OOM = (
     "{allocated} GiB current active; {free} free; {reserved} GiB reserved in total by PyTorch)"
 )
 SAID = {
+    "RuntimeError: NPU out of memory. Tried to allocate 22.00 MiB": "common/memory-unsaid",
+    'loc("k.mlir":3:3): error: ub overflow, requires 3072000 bits while 1572864 bits available!': (
+        "npu/triton-buffer-overflow"
+    ),
+    "               NVRM: fallen off the bus and is not responding to commands.": "common/card-off-the-bus",
     "EJ0003: [PID: 9] Failed to bind the IP port. Reason: The port is bound.": "npu/ej0003",
     "[PID: 9] 2026-01-01-00:00:00.1 Get_Socket_Timeout(EI0006): Getting socket times out.": "npu/ei0006",
     "RuntimeError: ACL stream synchronize failed, error code:507035": "npu/acl-507035",
@@ -389,7 +394,7 @@ def test_the_command_says_it_in_every_form(tmp_path: Path) -> None:
 
 def test_standard_input_and_nothing_at_all(tmp_path: Path) -> None:
     assert torchferry("explain", given=f"{CAUSE}\n").returncode == 1
-    assert torchferry("explain", "-", given="all is well\n").stdout == "no failure in 1 log\n"
+    assert torchferry("explain", "-", given="all is well\n").stdout == "no failure recognized in 1 log\n"
     empty = torchferry("explain", "-", given="")
     assert (empty.returncode, empty.stdout) == (2, "")
     assert "empty" in empty.stderr
@@ -407,3 +412,41 @@ def test_the_pages_show_what_the_command_prints(lang: str) -> None:
     block = readme.partition("$ torchferry explain examples/failed-job")[2].partition("\n```")[0].split("\n")[1:]
     assert len(block) > 15
     assert block[:-1] == shown[: len(block) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "line"),
+    [
+        ("step 1\n[rank3]: MyError: the gear broke\n", "MyError", 2),
+        (
+            "MyError     Traceback (most recent call last)\nCell In[4], line 5\n\nMyError: the gear broke\n",
+            "MyError",
+            4,
+        ),
+        ('ok\nTraceback (most recent call last):\n  File "/a/train.py", line 3, in main\n    x = f', "Traceback", 2),
+        ("2026-01-01 10:00:00,5 INFO ValueError: caught, once more\nall is well\n" + "step\n" * 50, "", 0),
+        ("Error: bad option\nRuntimeWarning: slow\n", "", 0),
+    ],
+)
+def test_how_a_log_ends_is_seen_without_a_whole_traceback(text: str, kind: str, line: int, tmp_path: Path) -> None:
+    diagnosis = explained(logs(tmp_path, {"a.log": text}))
+    assert answer(diagnosis) == kind
+    assert (diagnosis.raised.line if diagnosis.raised is not None else 0) == line
+    shown = "\n".join(report.lines(diagnosis, "en"))
+    assert ("ends within a traceback" in shown) == (kind == "Traceback")
+
+
+def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top = logs(tmp_path, {"a.log": f"{CAUSE}\n", "locked/b.log": "x\n"})
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    diagnosis = explained(top)
+    assert [(Path(each.name).name, "Permission denied" in str(each.reason)) for each in diagnosis.not_read] == [
+        ("locked", True)
+    ]

@@ -322,6 +322,23 @@ def test_without_a_card_no_program_is_told_that_there_is_no_cuda(target: str) ->
     assert "_VISIBLE_DEVICES` is `7`" in said
 
 
+def test_a_list_of_cards_is_compared_with_the_plugin_s_count_and_one_that_comes_late_is_told() -> None:
+    _, said = run_snippet(
+        PLUGIN
+        + textwrap.dedent("""
+        import os
+        with enable():
+            os.environ["CUDA_VISIBLE_DEVICES"] = "0,7"
+            print(torch.cuda.device_count(), torch.cuda.device_count())
+            torch.ones(1).cuda()
+            os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+        """),
+        "npu",
+    )
+    assert said.count("`ASCEND_RT_VISIBLE_DEVICES=0,7` asks for 2 cards, and a program gets 1: number 7 is not") == 1
+    assert said.count("`ASCEND_RT_VISIBLE_DEVICES=0` was set after the device was first used") == 1
+
+
 def test_a_card_that_was_seen_or_is_another_process_s_is_not_missing() -> None:
     printed = redirected(
         _WITHOUT_CARD

@@ -78,14 +78,21 @@ def is_fragmented(text: str) -> bool:
     return numbers.reserved - numbers.allocated > max(numbers.wanted, 0.1 * numbers.reserved)
 
 
+def is_unsaid(text: str) -> bool:
+    """Whether the message does not say who has the memory: it was cut, or is of another form."""
+    numbers = numbers_of(text)
+    return numbers.total is None or numbers.reserved is None
+
+
 def is_full(text: str) -> bool:
-    """Whether neither of the others holds, or the message does not say."""
-    return not is_elsewhere(text) and not is_fragmented(text)
+    """Whether the message says who has the memory, and neither of the others holds."""
+    return not is_unsaid(text) and not is_elsewhere(text) and not is_fragmented(text)
 
 
 CONDITIONS: Mapping[str, Callable[[str], bool]] = {
     "memory-elsewhere": is_elsewhere,
     "memory-fragmented": is_fragmented,
     "memory-full": is_full,
+    "memory-unsaid": is_unsaid,
 }
 """What an entry of `errors.toml` may ask of a text with `when`."""

@@ -3,6 +3,7 @@
 A row of `env.toml` says it in its column `values`, of which every part may be left out::
 
     values = { numbers = "ascending" }                     # numbers of cards and nothing else; or "any" order
+    values = { numbers = "ascending", ends_at = ["absent"], void_if = ["unordered"] }     # how a list is read
     values = { keys = ["max_split_size_mb"] }              # `key:value` pairs with these keys alone
     values = { refuses = ["cudaMallocAsync"] }             # a value with this text is an error
     values = { excludes = { expandable_segments = ["max_split_size_mb"] } }   # the first, if true, beside the others
@@ -49,12 +50,16 @@ class TakenValues(NamedTuple):
         keys: The keys that it knows; empty where that is not said.
         refuses: Texts that no value may have.
         excludes: Keys that, if true, stand beside none of some others.
+        ends_at: What ends a list of cards: a number that is not on the host (`absent`), a `text`, a `space`.
+        void_if: What leaves no card at all: a number that is no larger than the one before (`unordered`).
     """
 
     numbers: str = ""
     keys: Sequence[str] = ()
     refuses: Sequence[str] = ()
     excludes: Mapping[str, Sequence[str]] = {}
+    ends_at: Sequence[str] = ()
+    void_if: Sequence[str] = ()
 
 
 def values_of(row: Row) -> TakenValues:
@@ -185,8 +190,8 @@ def _not_numbers(target: Target, row: Row, value: str, ascending: bool, entries:
     numbers = [*map(int, entries)]
     if ascending and numbers != sorted(set(numbers)):
         return say(
-            "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and reading stops at the first "
-            "other one; choose the cards in order",
+            "`{name}={value}`: `{use}` accepts only ascending numbers on {target}, and with others no card is visible; "
+            "choose the cards in order",
             name=row.name, value=value, use=row.use, target=target.title,
         )  # fmt: skip
     return None

@@ -29,6 +29,7 @@ from torchferry.rehearsal.environments.request import EnvironmentRequest, enviro
 from torchferry.rehearsal.environments.store import use
 from torchferry.rehearsal.launcher import run
 from torchferry.rehearsal.summary import document, lines, opening
+from torchferry.rehearsal.visible_cards import environment_notes
 
 
 @click.command("rehearse", cls=ProgramCommand)
@@ -133,6 +134,8 @@ def command(
         wanted, card, devices or 0, profile, fault, plugin, beside_card=beside_card, fallback=fallback, races=races
     )
     print_notice(f"torchferry: {opening(rehearsal).render(lang)}")
+    for note in environment_notes(rehearsal, os.environ):
+        print_notice(f"torchferry: {note.render(lang)}")
     backend = rehearsal.resolved().backend
     for name in load_operators(backend).fallback_ignored:
         if name in os.environ:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from torchferry.core.messages import Message, say
 from torchferry.device.facts import DeviceFacts
 from torchferry.device.failures import DeviceError, DeviceNotAvailableError, plain, warn
+from torchferry.device.names import find
 from torchferry.device.presence import (
     FAILED,
     FALLBACK,
@@ -149,8 +150,28 @@ def _look(facts: DeviceFacts) -> Candidate:
         fails = say("{plugin} fails: {error}", plugin=facts.plugin or facts.namespace, error=error_in_full(error))
         return Candidate(facts, FAILED, fails, trace)
     if missing is None:
+        _compare_with_list(facts)
         return Candidate(facts, CHOSEN, say("it is available"))
     return Candidate(facts, *missing)
+
+
+def _compare_with_list(facts: DeviceFacts) -> None:
+    """Warn where the list of visible cards has more entries than the plugin counts cards."""
+    variable, device_count = facts.visible_devices, find(facts, "device_count")
+    if not variable or device_count is None:
+        return
+    value = os.environ.get(variable, "")
+    asked, count = sum(bool(entry.strip()) for entry in value.split(",")), int(device_count())
+    if asked > count:
+        warn(
+            say(
+                "{variable}={value} names {asked} cards, and the plugin counts {count}; see `torchferry doctor`",
+                variable=variable,
+                value=value,
+                asked=asked,
+                count=count,
+            )
+        )
 
 
 def _reasons(tried: list[Candidate]) -> Message:

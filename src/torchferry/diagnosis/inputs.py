@@ -91,7 +91,7 @@ class LogReader:
 
     def _walk(self, top: Path) -> None:
         links = 0
-        for folder, folders, names in os.walk(top):
+        for folder, folders, names in os.walk(top, onerror=self._no_folder):
             folders.sort()
             for name in sorted(names):
                 path = Path(folder, name)
@@ -107,6 +107,10 @@ class LogReader:
         if links:
             reason = say_plural("{count} link, not followed", "{count} links, not followed", count=links)
             self.not_read.append(NotRead(str(top), reason))
+
+    def _no_folder(self, error: OSError) -> None:
+        reason = say("cannot be read: {error}", error=error.strerror or str(error))
+        self.not_read.append(NotRead(str(error.filename), reason))
 
     def blocks(self, file: LogFile) -> Iterator[Block]:
         """Yield a log in blocks; nothing for what is no log, of which `not_read` then says why.

@@ -16,6 +16,7 @@ from torchferry.core.web_page import web_page
 from torchferry.diagnosis.judging import Failure, RunDiagnosis
 from torchferry.diagnosis.places import LineWriter
 from torchferry.diagnosis.scanning import MOST_OF_KIND, Raised, Sighting
+from torchferry.diagnosis.tracebacks import CUT_OFF
 
 MOST_SHOWN = 12
 """Further messages that a text names; the JSON has all."""
@@ -82,7 +83,9 @@ def headline(diagnosis: RunDiagnosis, lang: str) -> str:
     elif diagnosis.raised is not None:
         seen, title = diagnosis.raised, diagnosis.raised.error.kind
     else:
-        return say_plural("no failure in {count} log", "no failure in {count} logs", count=diagnosis.files).render(lang)
+        return say_plural(
+            "no failure recognized in {count} log", "no failure recognized in {count} logs", count=diagnosis.files
+        ).render(lang)
     place = writer_text(seen.writer, lang)
     moment = seen.moment.text if seen.moment is not None else ""
     if place and moment:
@@ -155,6 +158,9 @@ def _failure_sections(failure: Failure, lang: str) -> Iterator[ReportSection]:
 
 def _unknown(raised: Raised, lang: str) -> ReportSection:
     """Return what to do about an exception that no entry knows, with the text of an issue."""
+    if raised.error.kind == CUT_OFF:
+        text = say("the log ends within a traceback: the line that names the exception is missing")
+        return ReportSection(say("Not known"), (text.render(lang),))
     text = say("no table knows this message, so torchferry says no cause; if it is the stack's and not the program's,"
                " report it with this text:")  # fmt: skip
     issue = (

@@ -10,13 +10,21 @@ from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader
 from torchferry.diagnosis.literals import LiteralSearch
 from torchferry.diagnosis.places import LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
-from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_traceback
+from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_ending, read_traceback
 
 FIRST_FAILURE = "(first observed failure)"
 """How torch's launcher begins to tell which process ended first."""
 
 LONGEST_EXCERPT = 600
 """Letters of a line that are kept of it, around what was found in it."""
+
+_LONGEST_ENDING = 1 << 14
+"""Bytes of one of the last lines of a log that are read."""
+
+_PREFIX = lazy_regex(
+    r"^(?:(?:\[[^\]\n]{1,60}\]|\([^()\n]{1,60}\)|(?:ERROR|INFO|WARNING|CRITICAL)|[\d:.,T-]{2,30}(?: [+-]\d{4})?):? )+"
+)
+"""What stands before a line: ranks, processes, times and levels; not the spaces by which a frame is known."""
 
 _LOOKED_BACK = 40
 """Lines before one in which its time is looked for where it has none itself."""
@@ -120,13 +128,39 @@ class Scan:
     def _file(self, file: LogFile) -> None:
         named = writer_of_path(file.name)
         before: list[bytes] = []
+        number = 0
         for block in _undivided(self.reader.blocks(file)):
             lines = block.data.split(b"\n")
             if not lines[-1]:
                 del lines[-1]
             self._block(file, block, lines, named, before)
-            before = lines[-_LOOKED_BACK:]
+            before = [*before, *lines][-_LOOKED_BACK:]
             self.lines += len(lines)
+            number = block.line + len(lines) if block.line else 0
+        if not any(raised.file == file for raised in self.raised):
+            self._ending(file, named, [decoded(raw[:_LONGEST_ENDING]) for raw in before], number)
+
+    def _ending(self, file: LogFile, named: LineWriter, lines: Sequence[str], number: int) -> None:
+        """Take the exception with which a log ends, of which no whole traceback was seen.
+
+        Args:
+            file: The log.
+            named: Who wrote it, by its name.
+            lines: Its last lines.
+            number: The number of the line behind them; 0 where it is not known.
+        """
+        texts = [_PREFIX.sub("", plain(line), count=1) for line in lines]
+        error = read_ending(texts)
+        if error is None:
+            return
+        behind = len(lines) - error.length
+        line = lines[error.length]
+        found = [match for _, words in self._search.lines(line.encode()) for match in self._matches(words, line)]
+        moment = moment_of(line) or _moment_before([each.encode() for each in lines[: error.length]])
+        writer = writer_of_line(line).over(named)
+        text = excerpt(line, error.kind)
+        place = _LinePlace(file, max(0, number - behind), self.lines - behind)
+        self.raised.append(Raised(error, *place, text, writer, moment, bool(found)))
 
     def _block(
         self, file: LogFile, block: Block, lines: Sequence[bytes], named: LineWriter, before: Sequence[bytes]

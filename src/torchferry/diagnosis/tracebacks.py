@@ -17,7 +17,16 @@ LONGEST_TRACEBACK = 400
 
 _FRAME = lazy_regex(r'  File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7})(?:, in (?P<name>.{1,100}))?')
 _ERROR = lazy_regex(r"(?P<kind>[A-Za-z_][\w.]{0,120})(?:: (?P<message>.{0,2000}))?$")
-_LIBRARIES = ("site-packages", "dist-packages", "/lib/python", "<frozen", "/torch/", "/vllm/", "importlib")
+_LIBRARIES = (
+    *("site-packages", "dist-packages", "/lib/python", "<frozen", "/torch/", "/vllm/", "importlib"),
+    *("/torchferry/rehearsal/", "/torchferry/shim/"),
+)
+_LONE = lazy_regex(
+    r"(?P<kind>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception))(?:: (?P<message>.{1,2000}))?$"
+)
+
+CUT_OFF = "Traceback"
+"""The kind of an exception whose line is missing, since the log ends within its traceback."""
 
 
 class TracebackFrame(NamedTuple):
@@ -42,6 +51,27 @@ class RaisedError(NamedTuple):
     message: str
     frame: TracebackFrame | None
     length: int
+
+
+def read_ending(lines: list[str]) -> RaisedError | None:
+    """Return the exception with which the last lines of a log end, where no whole traceback says it.
+
+    That is one whose traceback was not copied or is of another form, such as IPython's; or a traceback that the end of
+    the log cut off, of which the kind is `CUT_OFF`.
+
+    Args:
+        lines: The last lines, without what stands before each of them.
+    """
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number].rstrip()
+        lone = _LONE.match(line)
+        if lone is not None:
+            return RaisedError(lone["kind"], lone["message"] or "", None, number)
+        if line.startswith(BEGIN):
+            frames = [TracebackFrame(each["file"], int(each["line"]), each["name"] or "")
+                      for each in filter(None, map(_FRAME.match, lines[number:]))]  # fmt: skip
+            return RaisedError(CUT_OFF, "", frames[-1] if frames else None, number)
+    return None
 
 
 def read_traceback(lines: list[str]) -> RaisedError | None:

@@ -57,6 +57,7 @@ KINDS = (
     "cuda-question",
     "cuda-branch",
     "cuda-setting",
+    "late-setting",
     "refused-setting",
     "autoload",
     "identity",

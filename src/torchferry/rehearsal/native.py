@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from torchferry.backends.variable_values import TakenValues
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.userlines import NOWHERE
@@ -99,6 +100,10 @@ class Native(LimitedKernels):
         self._sink: Any = None
         self._at_first_use: Any = None
         self._rounding = (0, 0)
+
+    def read_lists(self, takes: TakenValues) -> None:
+        """Read the list of visible devices as the target's software does; to be said before `start`."""
+        self._library.ferry_read_lists(int("unordered" in takes.void_if), int("space" in takes.ends_at))
 
     def start(
         self,
@@ -404,6 +409,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "ferry_refusal_is_told": (None, []),
         "ferry_at_first_use": (None, [_CALL]),
         "ferry_leave_out": (None, [text, number]),
+        "ferry_read_lists": (None, [number, number]),
         "ferry_start": (whole, [text, text, text, text, number, number]),
         "ferry_set_autocast": (None, [text, text, number]),
         "ferry_set_capacity": (None, [whole]),

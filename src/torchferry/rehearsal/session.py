@@ -15,10 +15,12 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import rename_privateuse1_backend
 
+from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.operators import load_operators
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
+from torchferry.backends.variable_values import values_of
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
 from torchferry.rehearsal import (
@@ -131,6 +133,7 @@ def _start(rehearsal: Rehearsal) -> Session:
     named_by_us = backend.DISPATCH_KEY == "PrivateUse1"
     visible = "" if isinstance(backend.VISIBLE_DEVICES, Unknown) else backend.VISIBLE_DEVICES
     torch_versions.complete_cpu()
+    native.read_lists(values_of(target.row("env", cuda.VISIBLE_DEVICES)))
     native.start(
         backend.DISPATCH_KEY, profile.devices, visible, profile.keeps_parameter_identity, operator_modes.left_out
     )

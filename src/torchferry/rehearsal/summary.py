@@ -100,6 +100,9 @@ _COSTS: dict[str, Message] = {
     "cuda-question": say("calls of torch.cuda that returned False or 0, as on a machine without a card"),
     "cuda-branch": say("checks for a CUDA device that returned False, so another branch runs"),
     "cuda-setting": say("CUDA settings of the program that the card does not read"),
+    "late-setting": say(
+        "lists of cards that were set after the device was first used: this process does not read them"
+    ),
     "autoload": say("the program never imports the plugin, and whether torch loads it automatically is not known"),
     "fallback": say("operators that run on the CPU instead"),
     "graph-break": say("graph breaks of torch.compile: what follows each is compiled on the card as another graph"),

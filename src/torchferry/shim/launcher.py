@@ -9,6 +9,7 @@ from torchferry.backends import cuda
 from torchferry.backends.diagnostics import diagnostics
 from torchferry.backends.installed import installed
 from torchferry.backends.target import Target
+from torchferry.backends.visible_cards import unread_variables
 from torchferry.core import env, exitcodes, supported_torch
 from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
@@ -52,6 +53,7 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
             values[env.SITES] = str(folder)
         if vendor_log:
             values |= _vendor_log(target, vendor_log)
+        _tell_unread(target)
         code = run_command(command, {**os.environ, **values})
         if report is not None:
             _report(folder, target, report)
@@ -69,6 +71,13 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
                 print_notice(f"torchferry: {unredirected}")
             code = exitcodes.without_work(code)
     return code
+
+
+def _tell_unread(target: str) -> None:
+    """Say which variables of the environment nobody reads, where the target is known before a process begins."""
+    if target not in ("auto", cuda.DEVICE_TYPE):
+        for _, text in unread_variables(Target.requested(target), os.environ):
+            print_notice(f"torchferry: {text}")
 
 
 def _unredirected(code: int) -> Message | None:

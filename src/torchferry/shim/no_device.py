@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from torchferry.backends import cuda
 from torchferry.backends.tables import REWRITTEN
 from torchferry.backends.target import Target
+from torchferry.backends.visible_cards import shortfall
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
 from torchferry.core.terminal import print_notice
@@ -131,6 +132,7 @@ class DeviceCountGuard:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._seen = False
+        self._lists_counted: set[str] = set()
 
     def patch(self, patches: Patches) -> None:
         """Watch what the plugin answers, whoever asks: a library that knows the card would take the CPU as well."""
@@ -153,6 +155,7 @@ class DeviceCountGuard:
             answer = original(*args, **kwargs)
             if answer:
                 self._seen = True
+                self._tell_shortfall(answer)
             elif not self._seen and not hidden(self._target) and not self._forked_too_late():
                 why = self._why(path, answer)
                 reason = tell(TorchferryError(why, ask_the_doctor(self._target)))
@@ -163,6 +166,17 @@ class DeviceCountGuard:
             if hasattr(original, name):
                 setattr(call, name, getattr(original, name))
         return call
+
+    def _tell_shortfall(self, answer: Any) -> None:
+        """Say once that the list of visible cards asks for more than the plugin counted; a truth value is no count."""
+        variable = str(self._target.backend.VISIBLE_DEVICES)
+        value = os.environ.get(variable, "")
+        if not value or isinstance(answer, bool) or not isinstance(answer, int) or value in self._lists_counted:
+            return
+        self._lists_counted.add(value)
+        fewer = shortfall(self._target, variable, value, answer)
+        if fewer is not None:
+            print_notice(f"torchferry: {fewer}")
 
     def _path(self, name: str) -> str:
         row, namespace = self._target.api(name), self._target.backend.NAMESPACE
@@ -191,4 +205,7 @@ class DeviceCountGuard:
         value = os.environ.get(variable)
         if value is None:
             return why
+        fewer = shortfall(self._target, variable, value)
+        if fewer is not None:
+            return say("{why}; {fewer}", why=why, fewer=fewer)
         return say("{why}; `{variable}` is `{value}`", why=why, variable=variable, value=value)

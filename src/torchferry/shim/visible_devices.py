@@ -7,6 +7,7 @@ that was meant for card 3 would otherwise take card 0, which may be somebody els
 from __future__ import annotations
 
 import os
+import sys
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +15,7 @@ from torchferry.backends.tables import Row
 from torchferry.backends.target import Target
 from torchferry.backends.variable_values import cards_listed, names_nvidia_card, refusal
 from torchferry.core.errors import UsageError
-from torchferry.core.messages import say
+from torchferry.core.messages import Message, say
 from torchferry.core.terminal import print_notice
 from torchferry.shim.patches import Patches
 
@@ -35,6 +36,7 @@ def patch(patches: Patches, target: Target) -> None:
     patches.at_end(cards_own_list.end)
     cards_own_list.begin()
     putenv, unsetenv = os.putenv, os.unsetenv
+    own = str(target.backend.VISIBLE_DEVICES)
 
     # What `os.environ` calls for each of its changes; the variable itself is set as the program wants it.
     def put(name: Any, value: Any, /) -> None:
@@ -43,7 +45,10 @@ def patch(patches: Patches, target: Target) -> None:
                 cards_own_list.follow(os.fsdecode(value))
             except UsageError as error:
                 raise ValueError(f"torchferry: {error}") from None
+        is_new = os.fsdecode(name) == own and os.fsdecode(value) != os.environ.get(own)
         putenv(name, value)
+        if is_new:  # what CUDA's variable says is handed on, and comes here, too
+            tell_late(target, own, os.fsdecode(value))
 
     def unset(name: Any, /) -> None:
         unsetenv(name)
@@ -52,6 +57,33 @@ def patch(patches: Patches, target: Target) -> None:
 
     patches.set(os, "putenv", put)
     patches.set(os, "unsetenv", unset)
+
+
+def is_counted(target: Target) -> bool:
+    """Whether the plugin has started the device in this process, so that it reads no other list of cards."""
+    namespace = getattr(sys.modules.get("torch"), target.backend.DEVICE_TYPE, None)
+    ask = getattr(namespace, "is_initialized", None)
+    return bool(ask is not None and ask())
+
+
+def late(name: str, value: str) -> Message:
+    """Return what is said of a list of cards that is set once the device is in use."""
+    return say(
+        "`{name}={value}` was set after the device was first used: this process keeps its cards, and processes that it "
+        "starts read the new list; set it before the first use, best where the program is started",
+        name=name,
+        value=value,
+    )
+
+
+_late_lists: set[tuple[str, str]] = set()
+
+
+def tell_late(target: Target, name: str, value: str) -> None:
+    """Say of a list of cards that it comes too late, once for each list."""
+    if (name, value) not in _late_lists and is_counted(target):
+        _late_lists.add((name, value))
+        print_notice(f"torchferry: {late(name, value)}")
 
 
 def hidden(target: Target) -> bool:

@@ -238,14 +238,26 @@ CASES = [
     Case(
         "environment.visible_devices",
         "npu",
-        (("failure", "names device 5, but there are 2"),),
+        (("failure", "asks for 2 cards, and a program gets 1: number 5 is not on this host, which has 2 devices"),),
         machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "0,5"}, **tool("npu-smi info", NPU_910B)},
     ),
     Case(
         "environment.visible_devices",
         "npu",
-        (("warning", "out of order"),),
+        (("failure", "asks for 2 cards, and a program gets 0: the numbers must rise, and 0 does not"),),
         machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "1,0"}},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("failure", "asks for 2 cards, and a program gets 1: a space ends the list"),),
+        machine={"environment": {"ASCEND_RT_VISIBLE_DEVICES": "0, 1"}},
+    ),
+    Case(
+        "environment.visible_devices",
+        "npu",
+        (("warning", "nothing reads `NPU_VISIBLE_DEVICES`: it has no effect; the program sees every card"),),
+        machine=variables(NPU_VISIBLE_DEVICES="0"),
     ),
     Case(
         "environment.visible_devices",
@@ -283,7 +295,7 @@ CASES = [
     Case(  # the tool shows no card: the nodes are counted
         "environment.visible_devices",
         "npu",
-        (("failure", "ASCEND_RT_VISIBLE_DEVICES names device 7, but there is 1 device"),),
+        (("failure", "number 7 is not on this host, which has 1 device"),),
         machine={**variables(ASCEND_RT_VISIBLE_DEVICES="0,7"), "nodes": NPU_NODES},
     ),
     Case(

@@ -9,6 +9,7 @@ from torchferry.backends.cards import default_card
 from torchferry.backends.smi import SmiCard
 from torchferry.backends.unknown import Unknown
 from torchferry.backends.variable_values import card_numbers, hides_every_card, values_of
+from torchferry.backends.visible_cards import FOLK, shortfall, unread_variables
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.doctor.check import check
 from torchferry.doctor.container import container_info
@@ -32,6 +33,11 @@ def environment_visible_devices(context: CheckContext) -> Iterator[Result]:
     value = context.host.environment.get(name)
     judged = [] if value is None else list(_judged(context, name, value.strip()))
     results = [*_of_cuda(context, name, outer), *judged]
+    results += [
+        warned(what, say("a guide or a script has the name, and the program does not do what it was set for"),
+               f"unset {each}", source=context.target.row(FOLK, each).source)
+        for each, what in unread_variables(context.target, context.host.environment)
+    ]  # fmt: skip
     if isinstance(outer, str) and not context.rehearsed and container_info(context.host).evidence:
         results += _outer(context, outer)
         if not judged and not context.cards and not context.card_nodes:  # else the devices were counted
@@ -96,6 +102,18 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
         )
         return
     numbers = card_numbers(value)
+    given = context.host.environment.get(name, value)
+    count, named = _devices_present(context)
+    is_counted = count > 0 and all(number < count or number not in named for number in numbers or ())
+    fewer = shortfall(context.target, name, given, count=count if is_counted else None)
+    if fewer is not None:
+        yield failed(
+            fewer,
+            say("a program that starts a process for each card then fails, or several processes use one card"),
+            f"export {name}={_corrected(given, count if is_counted else None)}",
+            source=source,
+        )
+        return
     if numbers is None:
         yield warned(
             say("{name} is `{value}`, which is not a list of numbers", name=name, value=value),
@@ -105,7 +123,6 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
         )
         return
     in_any_order = values_of(context.target.row("env", _CUDA[0])).numbers == "any"
-    count, named = _devices_present(context)
     beyond = [number for number in numbers if number >= count]
     if count and any(number not in named for number in beyond):
         worst = max(number for number in beyond if number not in named)
@@ -130,6 +147,12 @@ def _judged(context: CheckContext, name: str, value: str) -> Iterator[Result]:
             f"export {name}={','.join(map(str, sorted(set(numbers))))}",
             source=source,
         )
+
+
+def _corrected(value: str, count: int | None) -> str:
+    """Return the cards of a list that are here, in order."""
+    numbers = {int(each) for each in re.findall(r"[0-9]{1,9}", value)}
+    return ",".join(map(str, sorted(each for each in numbers if count is None or each < count))) or "0"
 
 
 def _beyond(name: str, number: int, count: int) -> Message:

@@ -302,6 +302,11 @@ FERRY_API void ferry_leave_out(const char* name, int layout) {
   ferry::left_out(static_cast<ferry::Layout>(layout)).insert(name);
 }
 
+FERRY_API void ferry_read_lists(int unordered_is_void, int space_ends_list) {
+  ferry::settings().unordered_is_void = unordered_is_void != 0;
+  ferry::settings().space_ends_list = space_ends_list != 0;
+}
+
 FERRY_API int64_t ferry_start(const char* key, const char* name, const char* title, const char* visible_variable,
                               int devices, int keeps_identity) {
   return guarded([&] {

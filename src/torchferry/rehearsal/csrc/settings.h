@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <cctype>
 #include <cstdint>
 #include <cstdlib>
 #include <sstream>
@@ -27,6 +28,8 @@ struct Settings {
   c10::DeviceIndex machine_devices = 1;  // what the machine has
   c10::DeviceIndex devices = 1;          // what this process sees of them
   std::string visible_variable;          // environment variable that lists them; may be empty
+  bool unordered_is_void = false;        // a number that is no larger than the one before leaves no device
+  bool space_ends_list = false;          // entries are digits and nothing else
   bool keeps_identity = true;            // whether Module.to(device) keeps Parameter objects
   std::atomic<int64_t> capacity{0};      // bytes of one device; 0 is not limited
   std::atomic<uint64_t> missing{0};      // dtypes that the card does not have, a bit for each ScalarType
@@ -117,10 +120,19 @@ inline void look_for_devices() {
     return;
   }
   c10::DeviceIndex count = 0;
+  long before = -1;
   std::istringstream entries(list);
   for (std::string entry; std::getline(entries, entry, ',') && count < s.machine_devices; count++) {
     char* end = nullptr;
+    if (s.space_ends_list && !entry.empty() && std::isspace(static_cast<unsigned char>(entry[0]))) {
+      break;
+    }
     const long index = std::strtol(entry.c_str(), &end, 10);
+    if (s.unordered_is_void && end != entry.c_str() && index >= 0 && index <= before) {
+      count = 0;
+      break;
+    }
+    before = index;
     if (end == entry.c_str() || *end != '\0' || index < 0 || index >= s.machine_devices) {
       break;
     }
