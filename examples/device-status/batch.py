@@ -42,14 +42,7 @@ def classify(manager: DeviceManager, model: nn.Module, images: torch.Tensor, siz
             answers = model(batch.to(manager.device, manager.dtype)).argmax(1)
         classes += answers.cpu().tolist()
         speed = len(batch) / timing.seconds
-        log.info(
-            "batch %d: %d images, %.3f s, %.0f images/s; %s",
-            number,
-            len(batch),
-            timing.seconds,
-            speed,
-            manager.status_line(),
-        )
+        log.info("batch %d: %d images, %.3f s, %.0f images/s; %s", number, len(batch), timing.seconds, speed, manager.status_line())
     return classes
 
 

@@ -19,27 +19,21 @@ def init_models():
     edit_dict = load_weights(f"{MODEL_PATH}/transformer_e1_1.safetensors")
     reload_keys = {"editing": edit_dict, "refine": load_weights(f"{MODEL_PATH}/transformer.safetensors")}
     transformer.load_state_dict(edit_dict, strict=True)
-    pipe = ImageEditingPipeline.from_pretrained(MODEL_PATH, transformer=transformer, torch_dtype=torch.bfloat16).to(
-        "cuda", torch.bfloat16
-    )
+    pipe = ImageEditingPipeline.from_pretrained(
+        MODEL_PATH, transformer=transformer, torch_dtype=torch.bfloat16
+    ).to("cuda", torch.bfloat16)
     logger.info("Models loaded!")
     logger.info(f"Current CUDA memory: {torch.cuda.memory_summary(device='cuda', abbreviated=True)}")
 
 
 def edit_image(img, instruction, guidance_scale, img_guidance_scale, steps, refine_strength, seed):
-    if not img:
-        return None, "Upload an image first."
+    if not img: return None, "Upload an image first."
     try:
         result = pipe(
-            prompt=instruction,
-            negative_prompt="",
-            image=img.resize((128, 128)),
-            guidance_scale=guidance_scale,
-            image_guidance_scale=img_guidance_scale,
-            num_inference_steps=int(steps),
-            generator=torch.Generator("cuda").manual_seed(int(seed)),
-            refine_strength=refine_strength,
-            reload_keys=reload_keys,
+            prompt=instruction, negative_prompt="", image=img.resize((128, 128)),
+            guidance_scale=guidance_scale, image_guidance_scale=img_guidance_scale,
+            num_inference_steps=int(steps), generator=torch.Generator("cuda").manual_seed(int(seed)),
+            refine_strength=refine_strength, reload_keys=reload_keys,
         )
         os.makedirs("results", exist_ok=True)
         result.images[0].save("results/demo.png")
@@ -61,9 +55,7 @@ with gr.Blocks(title="Image Editor") as demo:
     refine = gr.Slider(0, 1, 0.3, label="Refine Strength")
     seed = gr.Number(label="Seed", value=3, precision=0)
     status = gr.Textbox(label="Status", interactive=False)
-    gr.Button("Edit").click(
-        edit_image, [img_input, instruction, guidance, img_guidance, steps, refine, seed], [img_output, status]
-    )
+    gr.Button("Edit").click(edit_image, [img_input, instruction, guidance, img_guidance, steps, refine, seed], [img_output, status])
 
 if __name__ == "__main__":
     demo.launch(server_port=7860)

@@ -40,16 +40,8 @@ def init_models():
     return pipe, reload_keys
 
 
-def edit_image(
-    image_path,
-    instruction,
-    negative_instruction="low quality, blurry, distorted",
-    guidance_scale=3.0,
-    img_guidance_scale=1.5,
-    steps=28,
-    refine_strength=0.3,
-    seed=3,
-):
+def edit_image(image_path, instruction, negative_instruction="low quality, blurry, distorted",
+               guidance_scale=3.0, img_guidance_scale=1.5, steps=28, refine_strength=0.3, seed=3):
     img = Image.open(image_path)
     original_size = img.size
     processed_img = img.resize((128, 128))

@@ -86,9 +86,7 @@ class PictureCodec(nn.Module):
     def __init__(self):
         super().__init__()
         n = torch.arange(8.0)
-        basis = torch.stack(
-            [torch.cos(math.pi * (n + 0.5) * k / 8) * math.sqrt((1 if k == 0 else 2) / 8) for k in range(8)]
-        )
+        basis = torch.stack([torch.cos(math.pi * (n + 0.5) * k / 8) * math.sqrt((1 if k == 0 else 2) / 8) for k in range(8)])
         low = sorted(((i, j) for i in range(8) for j in range(8)), key=sum)[: CHANNELS // 3]
         tiles = torch.zeros(CHANNELS, 3, 8, 8)
         for index, (i, j) in enumerate(low):
@@ -144,18 +142,8 @@ class ImageEditingPipeline:
             part.to("cpu")
 
     @torch.no_grad()
-    def __call__(
-        self,
-        prompt,
-        negative_prompt,
-        image,
-        guidance_scale,
-        image_guidance_scale,
-        num_inference_steps,
-        generator,
-        refine_strength=0.0,
-        reload_keys=None,
-    ):
+    def __call__(self, prompt, negative_prompt, image, guidance_scale, image_guidance_scale, num_inference_steps, generator,
+                 refine_strength=0.0, reload_keys=None):
         vae, encoder = self._part(self.vae), self._part(self.text_encoder)
         device, dtype = vae.tiles.device, vae.tiles.dtype
         pixels = torch.from_numpy(np.asarray(image.convert("RGB"), dtype=np.float32) / 127.5 - 1).permute(2, 0, 1)[None]
@@ -172,9 +160,7 @@ class ImageEditingPipeline:
             if reload_keys and step == int((1 - refine_strength) * num_inference_steps):
                 transformer.load_state_dict(reload_keys["refine"], strict=False)
             time = times[step].to(device).expand(3)
-            v_plain, v_image, v_full = transformer(
-                latents.expand(3, -1, -1, -1), picture.expand(3, -1, -1, -1), time, text
-            ).chunk(3)
+            v_plain, v_image, v_full = transformer(latents.expand(3, -1, -1, -1), picture.expand(3, -1, -1, -1), time, text).chunk(3)
             velocity = v_plain + image_guidance_scale * (v_image - v_plain) + guidance_scale * (v_full - v_image)
             latents = latents + (times[step + 1] - times[step]).to(device, dtype) * velocity
         self._done(self.transformer)

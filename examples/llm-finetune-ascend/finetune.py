@@ -18,9 +18,7 @@ def main():
     parser.add_argument("--bits", type=int, choices=(4, 16), default=16)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument(
-        "--deepspeed", help="with a model of the hub: a file of DeepSpeed's settings, such as deepspeed.json"
-    )
+    parser.add_argument("--deepspeed", help="with a model of the hub: a file of DeepSpeed's settings, such as deepspeed.json")
     parser.add_argument("--out", default="adapters.pt")
     options = parser.parse_args()
     rank, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -56,9 +54,7 @@ def main():
             speed = step * batch.numel() / (time.perf_counter() - begun)
             print(f"step {step} loss {loss.item():.4f} {speed:.0f} tokens/s")
     if rank == 0:
-        torch.save(
-            {name: weight for name, weight in model.state_dict().items() if "up" in name or "down" in name}, options.out
-        )
+        torch.save({name: weight for name, weight in model.state_dict().items() if "up" in name or "down" in name}, options.out)
         print(f"peak memory: {torch.cuda.max_memory_allocated() / 2**20:.1f} MiB")
     if ranks > 1:
         dist.destroy_process_group()

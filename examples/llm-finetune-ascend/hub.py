@@ -9,9 +9,7 @@ def load(name, bits, local_rank):
     """Return a model with adapters, quantised to 4 bits where asked."""
     quantised = None
     if bits == 4:
-        quantised = BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
-        )
+        quantised = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16)
     model = AutoModelForCausalLM.from_pretrained(
         name,
         torch_dtype=torch.bfloat16,

@@ -35,9 +35,7 @@ class ResNet50(nn.Module):
 
     def __init__(self, classes, width=64):
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, width, 7, 2, 3, bias=False), Norm(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
-        )
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 7, 2, 3, bias=False), Norm(width), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
         stages, inputs = [], width
         for stage, depth in enumerate((3, 4, 6, 3)):
             for index in range(depth):

@@ -39,9 +39,7 @@ def train(options, rank, world, local):
         model = DDP(model, device_ids=[local])
     data = Stripes(options.pictures)
     sampler = DistributedSampler(data) if world > 1 else None
-    loader = DataLoader(
-        data, options.batch_size, shuffle=sampler is None, sampler=sampler, pin_memory=True, drop_last=True
-    )
+    loader = DataLoader(data, options.batch_size, shuffle=sampler is None, sampler=sampler, pin_memory=True, drop_last=True)
     check = DataLoader(Stripes(64, first=100_000), 32)
     criterion = torch.nn.CrossEntropyLoss().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9, weight_decay=1e-4)
@@ -65,9 +63,7 @@ def train(options, rank, world, local):
         torch.cuda.synchronize()
         share = accuracy(model, check, device, form)
         if rank == 0:
-            print(
-                f"epoch {epoch}: loss {loss.item():.3f}, top-1 {100 * share:.1f} %, {seen / (time.time() - start):.0f} images/s"
-            )
+            print(f"epoch {epoch}: loss {loss.item():.3f}, top-1 {100 * share:.1f} %, {seen / (time.time() - start):.0f} images/s")
     if rank == 0:
         name = torch.cuda.get_device_name(local)
         row = f"| {name} x {world} | {'yes' if options.amp else 'no'} | {options.batch_size} | {100 * share:.1f} % |"
@@ -86,9 +82,7 @@ def main():
     parser.add_argument("--amp", action="store_true")
     parser.add_argument("--channels-last", action="store_true")
     options = parser.parse_args()
-    rank, world, local = (
-        int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
-    )
+    rank, world, local = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
     torch.cuda.set_device(local)
     if world > 1:
         dist.init_process_group("nccl")

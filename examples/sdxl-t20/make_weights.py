@@ -26,9 +26,7 @@ def main(folder="models"):
             lora[f"{key}.lora_up.weight"] = torch.randn(module.out_features, 4)
             lora[f"{key}.alpha"] = torch.tensor(4.0)
     torch.save(lora, f"{folder}/style.pt")
-    print(
-        f"{folder}: sdxl.pt with {sum(p.numel() for model in models for p in model.parameters())} parameters, style.pt"
-    )
+    print(f"{folder}: sdxl.pt with {sum(p.numel() for model in models for p in model.parameters())} parameters, style.pt")
 
 
 if __name__ == "__main__":

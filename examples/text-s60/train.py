@@ -34,9 +34,7 @@ def train(options, rank, world, local):
         model = DDP(model, device_ids=[local])
     data = Reviews(options.texts)
     sampler = DistributedSampler(data) if world > 1 else None
-    loader = DataLoader(
-        data, options.batch_size, shuffle=sampler is None, sampler=sampler, pin_memory=True, drop_last=True
-    )
+    loader = DataLoader(data, options.batch_size, shuffle=sampler is None, sampler=sampler, pin_memory=True, drop_last=True)
     check = DataLoader(Reviews(128, first=100_000), 64)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr)
     for epoch in range(options.epochs):
@@ -58,9 +56,7 @@ def train(options, rank, world, local):
             print(f"epoch {epoch}: loss {loss.item():.3f}, accuracy {100 * share:.1f} %, {speed:.0f} texts/s")
     if rank == 0:
         torch.save((model.module if world > 1 else model).state_dict(), "textnet.pt")
-        print(
-            f"peak memory: {torch.cuda.max_memory_allocated() / 2**20:.1f} MiB of {torch.cuda.get_device_name(local)}"
-        )
+        print(f"peak memory: {torch.cuda.max_memory_allocated() / 2**20:.1f} MiB of {torch.cuda.get_device_name(local)}")
 
 
 def main():
@@ -72,9 +68,7 @@ def main():
     parser.add_argument("--lr", type=float, default=0.003)
     parser.add_argument("--amp", action="store_true")
     options = parser.parse_args()
-    rank, world, local = (
-        int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
-    )
+    rank, world, local = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
     torch.cuda.set_device(local)
     if world > 1:
         dist.init_process_group("nccl")

@@ -25,9 +25,7 @@ def main():
     boxes = Predictor(model, device)(torch.stack([shapes[number][0] for number in range(len(shapes))]))
     for number, one in enumerate(boxes):
         for x, y, width, height, score, kind in suppress(one, options.least).tolist():
-            print(
-                f"picture {number}: {data['names'][int(kind)]} at {x:.0f},{y:.0f}, {width:.0f} x {height:.0f}, score {score:.2f}"
-            )
+            print(f"picture {number}: {data['names'][int(kind)]} at {x:.0f},{y:.0f}, {width:.0f} x {height:.0f}, score {score:.2f}")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ def main():
     model, data = load(options.weights, device)
     traced = torch.jit.trace(model.eval(), torch.zeros(1, 3, data["size"], data["size"], device=device))
     traced.save(options.out)
-    levels = torch.jit.load(options.out, map_location=device)(
-        torch.ones(1, 3, data["size"], data["size"], device=device)
-    )
+    levels = torch.jit.load(options.out, map_location=device)(torch.ones(1, 3, data["size"], data["size"], device=device))
     print(f"{options.out}: {len(levels)} levels, {', '.join(str(tuple(level.shape)) for level in levels)}")
 
 

@@ -29,21 +29,14 @@ def train(options, device):
     data = yaml.safe_load(Path(options.data).read_text())
     shapes = Shapes(data["train"], data["size"])
     sampler = DistributedSampler(shapes) if RANK != -1 else None
-    loader = DataLoader(
-        shapes,
-        options.batch_size // WORLD_SIZE,
-        shuffle=sampler is None,
-        sampler=sampler,
-        collate_fn=collate,
-        drop_last=True,
-        pin_memory=cuda,
-    )
+    loader = DataLoader(shapes, options.batch_size // WORLD_SIZE, shuffle=sampler is None, sampler=sampler,
+                        collate_fn=collate, drop_last=True, pin_memory=cuda)
     model = Detector(len(data["names"])).to(device)
     compute_loss = ComputeLoss(model)
     parallel = DDP(model, device_ids=[LOCAL_RANK], output_device=LOCAL_RANK) if cuda and RANK != -1 else model
     optimizer = torch.optim.AdamW(parallel.parameters(), lr=options.lr)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs * len(loader))
-    scaler = torch.cuda.amp.GradScaler(init_scale=2.0**10, enabled=cuda)
+    scaler = torch.cuda.amp.GradScaler(init_scale=2.0 ** 10, enabled=cuda)
     for epoch in range(options.epochs):
         if sampler is not None:
             sampler.set_epoch(epoch)
@@ -66,10 +59,8 @@ def train(options, device):
             mean += parts / len(loader)
         if RANK in (-1, 0):
             box, obj, kind = mean.tolist()
-            print(
-                f"epoch {epoch}: loss {box + obj + kind:.3f} (box {box:.3f}, object {obj:.3f}, class {kind:.3f}), "
-                f"{memory()}"
-            )
+            print(f"epoch {epoch}: loss {box + obj + kind:.3f} (box {box:.3f}, object {obj:.3f}, class {kind:.3f}), "
+                  f"{memory()}")
     if RANK in (-1, 0):
         folder = Path(options.project)
         folder.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,7 @@ COMMANDS = {
     "handover prepare . --for generic --model Net -o {out}/handover": 0,
     "handover check {out}/handover": 1,
     "triton check . -t npu": 1,
+    "explain log.txt": 0,
     "advise . -t npu": 0,
     "ops predict {elsewhere}/model.py:build": 0,
     "ops report -t npu": 0,

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.processes import HANGS
-from tests.warm_python import python
 from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -63,7 +62,8 @@ def test_every_tool_refuses_a_torch_that_is_too_old(tool: str, tmp_path: Path) -
     (tmp_path / "test_it.py").write_text("def test_it(): pass\n", encoding="utf-8")
     environment = {**os.environ, "TORCHFERRY_NUMERICS": str(tmp_path), "TORCHFERRY_LANG": "en"}
     done = subprocess.run(
-        [python(), "-c", START + TOOLS[tool]],
+        # a Python of its own: the forked ones have imported the tools
+        [sys.executable, "-c", START + TOOLS[tool]],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

@@ -27,7 +27,8 @@ acceptance/project.py assistant/mcp_server.py cli/reproduction.py core/env.py co
 deploy/fetching.py
 deploy/playing.py deploy/remote/cluster_probe.py deploy/remote/fetch.py deploy/remote/offer.py
 doctor/probes/live_probe.py doctor/probes/python_side.py migration/overlay_runtime.py numerics/framework/launcher.py
-ops/child.py ops/kernels.py ops/prediction.py shim/failures.py
+ops/child.py ops/kernels.py ops/prediction.py shim/failures.py triton/compiling.py triton/environment.py
+triton/front_end_program.py
 """
 _BYTES = """
 acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.table import SEEDS, as_json, is_chosen, reader, run_command, text_of, written
+from tests.fuzz.table import ROOT, SEEDS, as_json, is_chosen, reader, run_command, text_of, written
 from torchferry.core.errors import TorchferryError
 
 # --- traces ---
@@ -110,6 +110,31 @@ def _read_log(folder: Path, data: bytes, name: str) -> None:
 def _logs(folder: Path, data: bytes) -> None:
     first = data.lstrip()[:1]
     _read_log(folder, data, "a.csv" if data[:5] == b"step," else "a.jsonl" if first and first in b"{[" else "a.log")
+
+
+def _failed_jobs() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "examples" / "failed-job").glob("*.log"))]
+
+
+@reader("failed-job", "text", "diagnosis/inputs.py", more=_failed_jobs)
+def _failed_job(folder: Path, data: bytes) -> None:
+    for form in ("text", "json", "html") if is_chosen(data) else ("text",):
+        run_command("explain", written(folder, "rank_0.log", data), "-f", form, "-o", folder / f"x.{form}")
+
+
+def _launches() -> list[bytes]:
+    from tests.triton.test_signatures import launch_of
+
+    return [as_json({"triton_launches": [launch_of()], "triton_launches_left_out": 0})]
+
+
+@reader("triton-launches", "json", "triton/recorded.py", more=_launches)
+def _triton_launches(folder: Path, data: bytes) -> None:
+    from tests.triton.test_signatures import HEAD, KERNEL, request_for
+    from torchferry.triton.recorded import read_launches, recorded_signatures
+
+    _, _, kernels = request_for(folder, {"k.py": HEAD + KERNEL})
+    recorded_signatures(read_launches(written(folder, "run.json", data)).launches, kernels, folder)
 
 
 def _stored_logs() -> list[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from tests.processes import HANGS
 from tests.rehearsal.child import ENVIRONMENT
 from tests.rehearsal.test_driver_plugins import wheel as small_wheel
 from tests.rehearsal.test_shipped_plugin import TRAIN, rehearse, two_ranks, with_wheel
-from tests.warm_python import python
 
 torch = pytest.importorskip("torch")
 
@@ -262,7 +262,7 @@ def test_a_process_that_cannot_take_the_plugin_says_why(
     if variables:
         variables = {**variables, "TORCHFERRY_CACHE": str(tmp_path / "cache")}  # a library that was built would serve
     done = subprocess.run(
-        [python(), "-c", textwrap.dedent(START).format(before=before, plugin=plugin)],
+        [sys.executable, "-c", textwrap.dedent(START).format(before=before, plugin=plugin)],
         capture_output=True,
         text=True,
         timeout=HANGS,

@@ -28,6 +28,6 @@ def nms(boxes, scores, iou_threshold, offset=0):
         above = box_iou(boxes[order], boxes[order], offset) > iou_threshold
         keep = torch.ones(len(order), dtype=torch.bool, device=boxes.device)
         for row in range(len(order)):
-            keep[row + 1 :] &= ~(above[row, row + 1 :] & keep[row])
+            keep[row + 1:] &= ~(above[row, row + 1:] & keep[row])
         inds = order[keep]
     return torch.cat([boxes[inds], scores[inds, None]], 1), inds

@@ -84,9 +84,7 @@ class SdxlUNet(nn.Module):
             block.attention.memory_efficient = xformers or mem_eff
 
     def forward(self, latents, t, context, vector):
-        angles = t.float() * torch.exp(
-            -math.log(10000) * torch.arange(WIDTH // 2, device=latents.device) / (WIDTH // 2)
-        )
+        angles = t.float() * torch.exp(-math.log(10000) * torch.arange(WIDTH // 2, device=latents.device) / (WIDTH // 2))
         time = torch.cat([angles.cos(), angles.sin()]).to(latents.dtype) + self.label(vector)
         x = self.enter(latents)
         for block in self.blocks:
@@ -99,9 +97,7 @@ class VaeDecoder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.enter, self.middle, self.leave = (
-            nn.Conv2d(*sizes, 3, padding=1) for sizes in ((4, 16), (16, 16), (16, 3))
-        )
+        self.enter, self.middle, self.leave = (nn.Conv2d(*sizes, 3, padding=1) for sizes in ((4, 16), (16, 16), (16, 3)))
 
     def decode(self, latents):
         x = F.silu(self.enter(latents))

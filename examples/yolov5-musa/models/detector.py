@@ -39,24 +39,15 @@ class Detector(nn.Module):
     def place(self, level, index):
         """Return boxes of a raw level as (x, y, width, height) in pixels."""
         rows, columns = level.shape[2:4]
-        grid = torch.stack(
-            torch.meshgrid(
-                torch.arange(columns, device=level.device), torch.arange(rows, device=level.device), indexing="xy"
-            ),
-            -1,
-        )
+        grid = torch.stack(torch.meshgrid(
+            torch.arange(columns, device=level.device), torch.arange(rows, device=level.device), indexing="xy"), -1)
         middle = (level[..., :2].sigmoid() * 2 - 0.5 + grid) * STRIDES[index]
         size = (level[..., 2:4].sigmoid() * 2) ** 2 * self.anchors[index][:, None, None]
         return torch.cat([middle, size], -1)
 
     def boxes(self, levels):
         """Return batch, boxes, (x, y, width, height, score of each class)."""
-        return torch.cat(
-            [
-                torch.cat([self.place(level, i), level[..., 4:5].sigmoid() * level[..., 5:].sigmoid()], -1).flatten(
-                    1, 3
-                )
-                for i, level in enumerate(levels)
-            ],
-            1,
-        )
+        return torch.cat([
+            torch.cat([self.place(level, i), level[..., 4:5].sigmoid() * level[..., 5:].sigmoid()], -1).flatten(1, 3)
+            for i, level in enumerate(levels)
+        ], 1)

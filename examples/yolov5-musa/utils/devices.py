@@ -14,9 +14,8 @@ def select_device(device="", batch_size=0):
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     elif device:
         os.environ["CUDA_VISIBLE_DEVICES"] = device
-        assert torch.cuda.is_available() and torch.cuda.device_count() >= len(device.split(",")), (
+        assert torch.cuda.is_available() and torch.cuda.device_count() >= len(device.split(",")), \
             f"--device {device} was asked for: no such CUDA device is here"
-        )
     if device != "cpu" and torch.cuda.is_available():
         asked = device.split(",") if device else ["0"]
         assert batch_size % len(asked) == 0, f"{batch_size} pictures cannot be divided by {len(asked)} devices"
@@ -39,5 +38,5 @@ def init_seeds(seed=0):
 
 def memory():
     """Return the reserved memory as text."""
-    reserved = torch.cuda.memory_reserved() / 2**30 if torch.cuda.is_available() else 0
+    reserved = torch.cuda.memory_reserved() / 2 ** 30 if torch.cuda.is_available() else 0
     return f"{reserved:.3g} GiB"

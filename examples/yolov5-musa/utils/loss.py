@@ -30,8 +30,7 @@ class ComputeLoss:
                 over = overlap(guess, mine[:, 2:6]).diagonal()
                 box = box + (1 - over).mean()
                 kind = kind + F.binary_cross_entropy_with_logits(
-                    level[place][:, 5:], F.one_hot(mine[:, 1].long(), self.model.classes).to(level.dtype)
-                )
+                    level[place][:, 5:], F.one_hot(mine[:, 1].long(), self.model.classes).to(level.dtype))
                 wanted[place] = 1.0
             few = torch.full_like(wanted[:1, :1, :1, :1], 8.0)  # a cell with a shape counts as much as eight without
             obj = obj + F.binary_cross_entropy_with_logits(level[..., 4], wanted, pos_weight=few)

@@ -25,7 +25,7 @@ class Shapes(Dataset):
             y = int(random.integers(half, self.size - half))
             across, down = np.abs(columns - x), rows - y
             inside = (
-                across**2 + down**2 <= half**2,
+                across ** 2 + down ** 2 <= half ** 2,
                 np.maximum(across, np.abs(down)) <= half,
                 (np.abs(down) <= half) & (across <= (down + half) / 2),
             )[kind]

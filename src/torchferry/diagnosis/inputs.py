@@ -98,7 +98,7 @@ class LogReader:
                 if path.is_symlink():
                     links += 1
                 elif len(self.files) >= MOST_FILES:
-                    reason = say("more than {count} files; name the folders of one run", count=MOST_FILES)
+                    reason = say("there are more files than {number}; name the folders of one run", number=MOST_FILES)
                     self.not_read.append(NotRead(str(top), reason))
                     return
                 else:

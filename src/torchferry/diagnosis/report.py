@@ -193,7 +193,7 @@ def _row(failure: Failure, lang: str) -> str:
     title = _title(failure, lang)
     times = say_plural("{count} line", "{count} lines", count=failure.lines).render(lang)
     if failure.lines >= MOST_OF_KIND:
-        times = say("{count} lines or more", count=failure.lines).render(lang)
+        times = say("at least {number} of them", number=failure.lines).render(lang)
     return "; ".join(filter(None, (title, names, f"{_where(failure.first)} ({times})")))
 
 
