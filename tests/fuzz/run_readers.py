@@ -130,7 +130,8 @@ def _launches() -> list[bytes]:
 
 @reader("triton-launches", "json", "triton/recorded.py", more=_launches)
 def _triton_launches(folder: Path, data: bytes) -> None:
-    from tests.triton.test_signatures import HEAD, KERNEL, request_for
+    from tests.triton.projects import HEAD, request_for
+    from tests.triton.test_signatures import KERNEL
     from torchferry.triton.recorded import read_launches, recorded_signatures
 
     _, _, kernels = request_for(folder, {"k.py": HEAD + KERNEL})

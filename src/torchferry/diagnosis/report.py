@@ -83,9 +83,10 @@ def headline(diagnosis: RunDiagnosis, lang: str) -> str:
     elif diagnosis.raised is not None:
         seen, title = diagnosis.raised, diagnosis.raised.error.kind
     else:
-        return say_plural(
-            "no failure recognized in {count} log", "no failure recognized in {count} logs", count=diagnosis.files
-        ).render(lang)
+        logs = say_plural("{count} log", "{count} logs", count=diagnosis.files)
+        if diagnosis.not_read:
+            return say("no failure recognized in {logs}, of which not all was looked at", logs=logs).render(lang)
+        return say("no failure recognized in {logs}", logs=logs).render(lang)
     place = writer_text(seen.writer, lang)
     moment = seen.moment.text if seen.moment is not None else ""
     if place and moment:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.backends.errors import ErrorMatch, KnownError
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.diagnosis.inputs import Block, LogFile, LogReader
+from torchferry.diagnosis.inputs import Block, LogFile, LogReader, NotRead
 from torchferry.diagnosis.literals import LiteralSearch
 from torchferry.diagnosis.places import LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
 from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_ending, read_traceback
@@ -121,6 +122,7 @@ class Scan:
                 self._by_literal.setdefault(literal, []).append(entry)
         self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE])
         self._kinds: dict[tuple[str, frozenset[str]], int] = {}
+        self._known_kinds: set[tuple[str, frozenset[str]]] = set()
         self._exceptions: set[tuple[str, str, object]] = set()
         for file in reader.files:
             self._file(file)
@@ -137,6 +139,19 @@ class Scan:
             before = [*before, *lines][-_LOOKED_BACK:]
             self.lines += len(lines)
             number = block.line + len(lines) if block.line else 0
+        unlooked = sum(
+            count - MOST_OF_KIND
+            for kind, count in self._kinds.items()
+            if kind[0] == file.name and count > MOST_OF_KIND and kind not in self._known_kinds
+        )
+        if unlooked:
+            reason = say_plural(
+                "{count} line like {most} others, which no entry knows",
+                "{count} lines like {most} others, which no entry knows",
+                count=unlooked,
+                most=MOST_OF_KIND,
+            )
+            self.reader.not_read.append(NotRead(file.name, reason))
         if not any(raised.file == file for raised in self.raised):
             self._ending(file, named, [decoded(raw[:_LONGEST_ENDING]) for raw in before], number)
 
@@ -174,6 +189,7 @@ class Scan:
             matches = list(self._matches(literals, line))
             if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
                 continue
+            self._known_kinds.add(kind)
             writer = writer_of_line(line).over(named)
             place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
             earlier = [*before, *lines[:number]] if number < _LOOKED_BACK else lines[number - _LOOKED_BACK : number]

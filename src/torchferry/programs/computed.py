@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.around import around
+from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
+from torchferry.programs.stored import returns_of
 from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_of
@@ -52,7 +53,7 @@ class Computed(NamedTuple):
         every: Whether all of them are imported, as in a loop, rather than one.
         indented: Whether the call stands in a block, so that it may not be run when the file is.
         owner: The class that holds the call, or `__getattr__` of the module; empty for neither.
-        is_probe: Whether it only asks whether the module is there: nothing takes it, and a `try` copes.
+        is_probe: Whether a function only asks whether the module is there: `try: import_module(name); return True`.
     """
 
     line: int
@@ -62,6 +63,19 @@ class Computed(NamedTuple):
     indented: bool = True
     owner: str = ""
     is_probe: bool = False
+
+
+def _is_probe(file: PythonFile, call: ast.Call) -> bool:
+    """Whether a function imports a module for nothing but the answer whether it is there.
+
+    What loads plugins takes nothing of them either, and does not answer: they count by being imported.
+    """
+    function = file.enclosing_function(call)
+    if not isinstance(function, FunctionNode) or not isinstance(file.parents.get(call), ast.Expr):
+        return False
+    answers = [each.value for each in returns_of(file, function)]
+    is_answer = all(isinstance(each, ast.Constant) and each.value in (True, False, None) for each in answers)
+    return bool(answers) and is_answer and bool(around(file, call).attempts)
 
 
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
@@ -154,9 +168,8 @@ class ComputedNames:
         if holder is None:
             function = file.enclosing_function(call)
             holder = function if function is not None and function.name == "__getattr__" else None
-        is_probe = isinstance(file.parents.get(call), ast.Expr) and bool(around(file, call).attempts)
         text = " ".join(file.text(call).split())[:80]
-        return Computed(call.lineno, text, found, every, indented, getattr(holder, "name", ""), is_probe)
+        return Computed(call.lineno, text, found, every, indented, getattr(holder, "name", ""), _is_probe(file, call))
 
     def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
         """Return the texts that an expression may have."""

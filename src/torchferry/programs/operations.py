@@ -132,15 +132,19 @@ class Operations:
         given = [each.value for each in known]
         if compute is operator.mul and not all(isinstance(each, (int, float)) for each in given):
             return None
-        if compute is operator.mod and isinstance(given[0], str) and not _PLAIN_FORMAT.fullmatch(given[0]):
+        if compute is operator.mod and isinstance(given[0], str):
+            if not _PLAIN_FORMAT.fullmatch(given[0]) or isinstance(given[1], tuple):
+                return None  # a list is known as a tuple, and written otherwise
+        if compute is str and given and isinstance(given[0], tuple):
             return None
-        if len(given) > 1 and isinstance(given[0], Unordered):
+        is_unordered = bool(given) and isinstance(given[0], Unordered)
+        if is_unordered and len(given) > 1:
             return None
         try:
             value = compute(*given)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
             return None
-        if isinstance(value, dict):
+        if isinstance(value, dict) or (is_unordered and isinstance(value, tuple)):
             value = Unordered(value)
         elif not isinstance(value, (str, int, float, tuple)) and value is not None:
             value = tuple(value) if isinstance(value, (list, reversed)) else UNSAID

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import Protocol
 
-from torchferry.programs.answers import UNTOLD, Known, Truth
+from torchferry.programs.answers import UNTOLD, Known, Truth, alike
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import changes_result
 from torchferry.programs.members import Members
@@ -130,7 +130,7 @@ class ReturnedValues:
                 **given_itself(method, each.made if each.made is not None else itself),
             }
             told.append(self._of_function(inside._replace(given=given), node, function, depth, part))
-        return told[0] if told and all(each.agrees(told[0]) for each in told) else UNTOLD
+        return alike(told) if told else UNTOLD
 
     def _of_function(
         self, inside: Expression, node: ast.Call, function: ast.FunctionDef, depth: int, part: int | None

@@ -26,6 +26,7 @@ from torchferry.backends.variable_values import refusal, values_of
 from torchferry.core.userlines import NOWHERE, UserLine
 from torchferry.rehearsal import events
 from torchferry.rehearsal.config import given
+from torchferry.shim.visible_devices import is_counted
 
 _QUIET = frozenset({"is_available", "is_initialized", "device_count"})
 """Questions that portable code may ask on any machine: noted only where the user's own line asks them."""
@@ -261,20 +262,13 @@ def _watch_environment(target: Target, folder: Path) -> None:
     def set_item(self: Any, name: Any, value: Any) -> None:
         if name in settings and self is os.environ:
             _note_refused(target, settings[name], str(value))
-        if name == own and self is os.environ and os.environ.get(own) != value and _is_started(target):
+        if name == own and self is os.environ and os.environ.get(own) != value and is_counted(target):
             events.recorder.add("late-setting", f"{own}={value}", "processes that it starts read the new list")
         original(self, name, value)
         if name == variable and self is os.environ:
             note()
 
     environment.__setitem__ = set_item
-
-
-def _is_started(target: Target) -> bool:
-    """Whether the device is in use in this process."""
-    namespace = getattr(sys.modules.get("torch"), target.backend.DEVICE_TYPE, None)
-    ask = getattr(namespace, "is_initialized", None)
-    return bool(ask is not None and ask())
 
 
 def _note_refused(target: Target, row: Row, value: str, place: UserLine | None = None) -> None:

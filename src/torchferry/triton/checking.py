@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -186,6 +186,18 @@ class Checker:
             return _distinct(self._request.given[kernel.key])
         found = _distinct([*self._request.recorded.get(kernel.key, ()), *literal.get(kernel.key, ())])
         complete = [signature for signature in found if not signature.unknown]
+        others = [signature for signature in found if signature.unknown]
+        # where a rehearsal recorded the kernel, its launches of that run are known
+        if complete and others and kernel.key not in self._request.recorded:
+            self._remark(
+                kernel,
+                say_plural(
+                    "not compiled for one further launch whose signature is not known: {origin}",
+                    "not compiled for {count} further launches whose signatures are not known, such as {origin}",
+                    count=len(others),
+                    origin=others[0].origin,
+                ),
+            )
         return complete or found[:1]
 
     # --- cases ---
@@ -208,7 +220,7 @@ class Checker:
             key = self._distinguishing(configuration)
             if key in same:
                 case = cases[same[key]]
-                cases[same[key]] = _replaced(case, same_as=case.same_as + 1)
+                cases[same[key]] = replace(case, same_as=case.same_as + 1)
                 continue
             if len(same) >= self._request.most:
                 left = len(listed) - place
@@ -304,7 +316,7 @@ class Checker:
         message: Message | str = answer.get("message", "")
         if answer["state"] == "not isolated":
             message = say("its definitions could not be compiled by themselves: {reason}", reason=message)
-        self._cases[kernel.place][number] = _replaced(
+        self._cases[kernel.place][number] = replace(
             case,
             state=state,
             message=message,
@@ -444,9 +456,3 @@ def _described(argument: KernelArgument) -> tuple[tuple[str, Any], ...]:
     else:
         described["dtype"] = argument.type
     return tuple(described.items())
-
-
-def _replaced(case: CheckedCase, **changes: Any) -> CheckedCase:
-    from dataclasses import replace
-
-    return replace(case, **changes)

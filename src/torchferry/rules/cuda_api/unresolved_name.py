@@ -288,9 +288,9 @@ def _asked_name(asked: ast.AST | None, owner: ast.expr) -> str:
     """Return the name that an expression takes of its owner: `lib.cuda`, `getattr(lib, "cuda")`; empty for none."""
     if isinstance(asked, ast.Attribute):
         return asked.attr
-    if isinstance(asked, ast.Call) and last_name(asked.func) == "getattr" and asked.args[:1] == [owner]:
-        return folded(asked.args[1]) or "" if len(asked.args) > 1 else ""
-    return ""
+    if not isinstance(asked, ast.Call) or last_name(asked.func) != "getattr" or len(asked.args) < 2:
+        return ""
+    return (folded(asked.args[1]) or "") if asked.args[0] is owner else ""
 
 
 def _is_open(context: PythonContext, node: ast.expr, depth: int = 0) -> bool:

@@ -67,7 +67,6 @@ def folded(expression: ast.expr) -> str | None:
     if isinstance(expression, ast.Constant):
         return expression.value if isinstance(expression.value, str) else None
     parts: list[ast.expr] = []
-    separator = ""
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add):
         parts = [expression.left, expression.right]
     elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Mod):
@@ -77,24 +76,27 @@ def folded(expression: ast.expr) -> str | None:
         parts = list(expression.values)
     elif isinstance(expression, ast.FormattedValue):
         return folded(expression.value) if expression.format_spec is None and expression.conversion == -1 else None
-    elif (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Attribute)
-        and (expression.func.attr == "join" and string_value(expression.func.value) is not None)
-        and len(expression.args) == 1
-        and isinstance(expression.args[0], (ast.List, ast.Tuple))
-    ):
-        parts = expression.args[0].elts
-        separator = string_value(expression.func.value) or ""
-    elif (
-        isinstance(expression, ast.Call)
-        and isinstance(expression.func, ast.Attribute)
-        and expression.func.attr == "format"
-        and not expression.keywords
-    ):
-        return _filled(string_value(expression.func.value), "{}", expression.args)
-    elif isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute) and not expression.keywords:
-        return _by_method(expression.func.attr, expression.func.value, expression.args)
+    elif isinstance(expression, ast.Call):
+        return _called(expression)
+    return _joined("", parts)
+
+
+def _called(call: ast.Call) -> str | None:
+    """Return what a method makes of literal parts: `"".join(["cu", "da"])`, `"{}".format("cuda")`, `"CUDA".lower()`."""
+    if not isinstance(call.func, ast.Attribute) or call.keywords:
+        return None
+    method, owner = call.func.attr, call.func.value
+    if method == "format":
+        return _filled(string_value(owner), "{}", call.args)
+    if method != "join":
+        return _by_method(method, owner, call.args)
+    separator = string_value(owner)
+    if separator is None or len(call.args) != 1 or not isinstance(call.args[0], (ast.List, ast.Tuple)):
+        return None
+    return _joined(separator, call.args[0].elts)
+
+
+def _joined(separator: str, parts: list[ast.expr]) -> str | None:
     texts = [folded(part) for part in parts]
     return separator.join(text for text in texts if text is not None) if parts and None not in texts else None
 

@@ -156,11 +156,10 @@ def _writes_message(call: ast.Call) -> bool:
 def _attribute_call(flow: Tracer, call: ast.Call, position: int, path: Path) -> Trace:
     """`getattr(args, "device", "cuda")`: the default is what the named attribute would hold."""
     if position == 1:
-        is_computed = not isinstance(call.args[1], (ast.Constant, ast.Name))
-        is_part = (
-            is_computed and flow.names.qualified(call.args[0]) == "torch"
-        )  # `getattr(torch, os.getenv("KIND", "cuda"))`
-        return undecided() if is_part else no(say("the name of an attribute"))
+        # `getattr(torch, os.getenv("KIND", "cuda"))`: a part of the name alone
+        is_part = not isinstance(call.args[1], (ast.Constant, ast.Name))
+        is_of_torch = flow.names.qualified(call.args[0]) == "torch"
+        return undecided() if is_part and is_of_torch else no(say("the name of an attribute"))
     name = string_value(call.args[1]) if len(call.args) > 1 else None
     if position == 2 and name is not None and flow.lexicon.names(name):
         return yes(say("attribute `{name}`", name=name))
