@@ -6,7 +6,9 @@ The round here is small and always the same. `make fuzz` runs longer ones, which
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -36,6 +38,15 @@ def needed(reader: Reader) -> Reader:
     for module in reader.needs:
         pytest.importorskip(module)
     return reader
+
+
+@pytest.fixture(autouse=True)
+def restored_environment() -> Iterator[None]:
+    """Give the tests behind these their own home again: an input is read with one in a folder."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.parametrize("name", READERS)
