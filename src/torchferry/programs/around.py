@@ -9,6 +9,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.per_file import per_file
 from torchferry.rules.guarded import copes, suppresses
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_main, is_run_when_started
 
@@ -227,7 +228,7 @@ def _fails(block: list[ast.stmt]) -> bool:
 
     Nobody starts a program for that: what stands beside such a block is no choice, but what the program does.
     """
-    return _ends_so(block) and not any(isinstance(node, _EXITS) for statement in block for node in ast.walk(statement))
+    return _ends_so(block) and not any(isinstance(node, _EXITS) for statement in block for node in nodes_in(statement))
 
 
 def _ends_so(block: list[ast.stmt]) -> bool:

@@ -11,6 +11,7 @@ from torchferry.programs.decorators import definitions
 from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -58,7 +59,7 @@ def calls_at_once(
         if (names.qualified(decorator) or "") in _RUN_AT_END:
             yield ()
         elif isinstance(decorator, ast.Lambda):
-            if any(_is_call_of(node, decorator.args.args[:1]) for node in ast.walk(decorator.body)):
+            if any(_is_call_of(node, decorator.args.args[:1]) for node in nodes_in(decorator.body)):
                 yield ()
     for decorator, (of, _, function) in definitions(project, file, names, unit):
         given = _that_takes(function) if isinstance(decorator, ast.Call) else function
@@ -104,7 +105,7 @@ def dispatching(project: Project, file: PythonFile, names: Names, unit: Function
             types = [*decorator.args] if isinstance(decorator, ast.Call) else []
             arguments = [each for each in unit.args.args if each.arg not in ("self", "cls")]
             types += [each.annotation for each in arguments[:1] if each.annotation is not None and not types]
-            spoken = [part for each in types for part in ast.walk(each)]
+            spoken = [part for each in types for part in nodes_in(each)]
             yield Dispatching(defined, any((names.qualified(part) or "").startswith("torch.") for part in spoken
                                            if isinstance(part, (ast.Name, ast.Attribute))))  # fmt: skip
 

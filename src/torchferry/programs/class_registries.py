@@ -17,6 +17,7 @@ from torchferry.programs.tables import is_equal
 from torchferry.programs.use_kinds import Place, Use
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _ADDS = frozenset({"append", "add", "insert", "appendleft"})
@@ -152,7 +153,7 @@ def _kept(keeper: _Class, unit: ast.ClassDef, bases: list[_Class], *, by_itself:
         if by_itself and len(arguments) > 1:
             said[arguments[1]] = ast.Constant(unit.name)
         classes = [unit, *(each[2] for each in bases)]
-        for part in ast.walk(method):
+        for part in nodes_in(method):
             if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name) and part.value.id in made:
                 for target in part.targets:
                     if isinstance(target, ast.Subscript) and isinstance(target.value, (ast.Name, ast.Attribute)):
@@ -168,7 +169,7 @@ def _kept(keeper: _Class, unit: ast.ClassDef, bases: list[_Class], *, by_itself:
 
 def _named_new(method: ast.FunctionDef) -> set[str]:
     """Return what a metaclass calls the class that it makes: `cls = super().__new__(mcs, name, bases, namespace)`."""
-    stores = (part for part in ast.walk(method) if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call))
+    stores = (part for part in nodes_in(method) if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call))
     made = (part for part in stores if last_name(part.value.func) == "__new__")  # type: ignore[attr-defined]
     return {last_name(target) for part in made for target in part.targets}
 
@@ -193,7 +194,7 @@ def _own(value: ast.expr, made: set[str], said: dict[str, ast.expr], classes: li
             if isinstance(node, ast.AnnAssign) and last_name(node.target) == value.attr and node.value is not None:
                 return string_value(node.value)
             if isinstance(node, ast.FunctionDef) and node.name == value.attr:
-                returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+                returned = [each.value for each in nodes_in(node) if isinstance(each, ast.Return)]
                 return string_value(returned[0]) if len(returned) == 1 and returned[0] is not None else None
     return None
 
@@ -217,7 +218,7 @@ def _chosen(file: PythonFile, classes: ast.expr, unit: ast.ClassDef) -> _Choice 
             return _Choice(classes, asked, _own(around_it.key, made, {}, [unit]), False)
     if not tests:
         around_it = loop if isinstance(loop, ast.For) else file.parents.get(loop)
-        calls = (part for part in ast.walk(around_it or loop) if isinstance(part, ast.Call))
+        calls = (part for part in nodes_in(around_it or loop) if isinstance(part, ast.Call))
         return _Choice(classes, None, None, any(last_name(part.func) in made for part in calls))
     for test in tests:
         sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and len(test.ops) == 1 else []

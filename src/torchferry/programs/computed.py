@@ -15,6 +15,7 @@ from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -342,7 +343,7 @@ class ComputedNames:
         return self._every[name, depth]
 
     def _goes_through(self, file: PythonFile, names: Names, name: ast.expr, depth: int) -> bool:
-        for node in ast.walk(name):
+        for node in nodes_in(name):
             if not isinstance(node, ast.Name):
                 continue
             for binding in names.reaching_bindings(node):

@@ -23,6 +23,7 @@ from torchferry.rules.guarded import asks_availability
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_of
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 OPEN = Answer(Truth.OPEN)
@@ -236,7 +237,7 @@ def supposed(node: ast.AST, when: str, names: Names | None = None) -> ast.expr |
     if isinstance(node, ast.keyword):
         node = node.value
     if isinstance(node, (ast.stmt, ast.Call)) and when:  # the name by which it imports
-        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        calls = (each for each in nodes_in(node) if isinstance(each, ast.Call))
         imported = (import_of(names, call) for call in calls) if names is not None else ()
         node = next((each.asked for each in imported if each is not None and each.asked is not None), node)
     if not when or not isinstance(node, ast.expr):

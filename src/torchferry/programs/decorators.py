@@ -11,6 +11,7 @@ from torchferry.programs.around import FunctionNode
 from torchferry.programs.tables import lists_keys
 from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -121,7 +122,7 @@ def changes_arguments(project: Project, file: PythonFile, names: Names, unit: Fu
 
 
 def _gives_others(function: ast.FunctionDef) -> bool:
-    parts = [*ast.walk(function)]
+    parts = nodes_in(function)
     functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
     decorated = {argument.arg for each in functions for argument in each.args.args}
     stars = {star.arg for each in functions for star in (each.args.vararg, each.args.kwarg) if star is not None}
@@ -149,7 +150,7 @@ def changes_result(project: Project, file: PythonFile, names: Names, unit: Funct
 
 def _gives_back_others(function: ast.FunctionDef) -> bool:
     """Whether what stands around a decorated function gives back anything but it, or what it gave back."""
-    parts = [*ast.walk(function)]
+    parts = nodes_in(function)
     functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
     decorated = {argument.arg for each in functions for argument in each.args.args}
     results = {
@@ -188,9 +189,9 @@ def _kept_by(
     file: PythonFile, names: Names, function: ast.FunctionDef, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[Registration]:
     """Yield where a decorator function keeps what it is given."""
-    functions = [function, *(part for part in ast.walk(function) if isinstance(part, ast.FunctionDef))]
+    functions = [function, *(part for part in nodes_in(function) if isinstance(part, ast.FunctionDef))]
     parameters = {argument.arg for each in functions for argument in each.args.args}
-    for node in ast.walk(function):
+    for node in nodes_in(function):
         if isinstance(node, ast.Assign) and _is_one_of(node.value, parameters):
             for target in node.targets:
                 if isinstance(target, ast.Subscript):

@@ -28,6 +28,7 @@ from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import import_of, taken_apart
 from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _MOST_PASSED_ON = 50
@@ -139,7 +140,7 @@ class Demands:
     # --- where a file ends the program ---
 
     def _within(self, file: PythonFile, names: Names) -> Iterator[Demand]:
-        for statement in ast.walk(file.tree):
+        for statement in nodes_in(file.tree):
             if isinstance(statement, ast.Assert):
                 lack = self._decided_by(file, names, statement.test, wanted=False)
                 if lack is not None and not self._is_handled_apart(file, statement):
@@ -165,7 +166,7 @@ class Demands:
             return None
         if handled is not None:
             handler, lack = handled
-            speaks = any(last_name(each) == handler.name for test, _ in tests for each in ast.walk(test))
+            speaks = any(last_name(each) == handler.name for test, _ in tests for each in nodes_in(test))
             return None if handler.name and speaks else lack
         for test, wanted in tests:
             lack = self._decided_by(file, names, test, wanted=wanted)
@@ -228,7 +229,7 @@ class Demands:
         if defined is None or not isinstance(function, ast.FunctionDef) or depth > _MOST_PASSED_ON:
             return False
         other, other_names, _ = defined
-        if any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function)):
+        if any(isinstance(each, (ast.Return, ast.Yield)) for each in nodes_in(function)):
             return False
         return self._error_of(other, other_names, function.body[-1], depth + 1) is not None
 
@@ -250,7 +251,7 @@ class Demands:
                 return None
             parts = (self._decided_by(file, names, part, wanted=wanted) for part in test.values)
             return next((lack for lack in parts if lack is not None), None)
-        for node in ast.walk(test):
+        for node in nodes_in(test):
             lack = self._asked(file, names, node)
             if lack is not None:
                 return lack
@@ -266,7 +267,7 @@ class Demands:
         if isinstance(test, ast.BoolOp):
             parts = [self._is_otherwise(file, names, part, wanted=wanted) for part in test.values]
             return any(parts) if isinstance(test.op, ast.And) is wanted else all(parts)
-        guarded = (each for node in ast.walk(test) for each in self._guarded(file, names, node))
+        guarded = (each for node in nodes_in(test) for each in self._guarded(file, names, node))
         return any(self._attempted(*each) is None for each in guarded)
 
     def _asked(self, file: PythonFile, names: Names, node: ast.AST) -> Lack | None:
@@ -388,7 +389,7 @@ def _is_in_fallback(file: PythonFile, statement: ast.stmt, test: ast.expr) -> bo
 
 def _names_bound(attempt: ast.Try) -> Iterator[str]:
     """Yield the names that an attempt and its handlers bind."""
-    for node in ast.walk(attempt):
+    for node in nodes_in(attempt):
         if isinstance(node, ast.alias):
             yield bound_name(node)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -402,7 +403,7 @@ def _names_behind(file: PythonFile, names: set[str]) -> set[str]:
         for each in returns_of(file, function):
             if (name := _name_kept(each.value)) is not None:
                 kept.setdefault(name.id, set()).add(function.name)
-    for node in ast.walk(file.tree) if names else ():
+    for node in nodes_in(file.tree) if names else ():
         if isinstance(node, ast.Assign) and (name := _name_kept(node.value)) is not None:
             kept.setdefault(name.id, set()).update(map(last_name, node.targets))
     waiting = [*names]
@@ -429,7 +430,7 @@ def _is_all_of(file: PythonFile, node: ast.AST, function: FunctionNode) -> bool:
         return False
     if isinstance(file.parents.get(function), ast.ClassDef) and function.name != "__init__":
         return False
-    return not any(isinstance(each, (ast.Return, ast.Yield)) for each in ast.walk(function))
+    return not any(isinstance(each, (ast.Return, ast.Yield)) for each in nodes_in(function))
 
 
 def _is_caught_here(file: PythonFile, statement: ast.stmt, error: str) -> bool:

@@ -21,6 +21,7 @@ from torchferry.rules.words import BETWEEN_NAMES
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 from torchferry.source.python_commands import STARTERS, started_commands
 from torchferry.source.roles import ASIDE, Role, Roles, is_build_script, is_set_aside
@@ -245,7 +246,7 @@ def _run_inside(file: PythonFile, names: Names) -> Iterator[StartCommands]:
         call = file.parents.get(callee)
         if not isinstance(call, ast.Call) or call.func is not callee:
             continue
-        texts = [text for part in ast.walk(call) if isinstance(part, ast.expr) for text in [string_value(part)] if text]
+        texts = [text for part in nodes_in(call) if isinstance(part, ast.expr) for text in [string_value(part)] if text]
         words = ["-m", *texts[:1]] if last_name(callee) == "run_module" else [t for t in texts if t.endswith(".py")][:1]
         if words:
             yield StartCommands(

@@ -10,6 +10,7 @@ from pathlib import Path
 from torchferry.core.files import read_regular
 from torchferry.programs.object_kinds import ClassObject
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.nodes import nodes_in
 
 _LARGEST = 1_000_000
 _FILES = (".env", ".env.example", ".env.sample", ".env.template", "env.example")
@@ -27,7 +28,7 @@ def variables_of_field(classes: list[ClassObject], name: str) -> Iterator[str]:
     """Yield the variables of the environment that give a field of a class, told with its bases."""
     prefix = ""
     for each in reversed(classes):
-        for node in ast.walk(each.node):
+        for node in nodes_in(each.node):
             targets = node.targets if isinstance(node, ast.Assign) else []
             is_keyword = isinstance(node, ast.keyword) and node.arg == "env_prefix"
             if isinstance(node, (ast.Assign, ast.keyword)):

@@ -12,6 +12,7 @@ from torchferry.programs.uses import Uses
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import IMPORTING_NAMES
 from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 
@@ -45,9 +46,9 @@ def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionN
     It may give it back as the first of a pair: `return module, True`.
     """
     bound = {bound_name(alias) for alias in node.names} if isinstance(node, (ast.Import, ast.ImportFrom)) else set()
-    calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+    calls = (each for each in nodes_in(node) if isinstance(each, ast.Call))
     imports = [each for each in calls if each is node or last_name(each.func) in IMPORTING_NAMES]
-    returns = (each.value for each in ast.walk(function) if isinstance(each, ast.Return)) if bound or imports else ()
+    returns = (each.value for each in nodes_in(function) if isinstance(each, ast.Return)) if bound or imports else ()
     for value in returns:
         if isinstance(value, (ast.Tuple, ast.List)) and value.elts:
             value = value.elts[0]

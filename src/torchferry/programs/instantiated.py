@@ -21,6 +21,7 @@ from torchferry.source.kinds import Kind, kind_of
 _NAME = re.compile(
     r"(?:^|[:\[,{]|-)[ \t]*([\"']?)((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\1[ \t\r]*(?=[,}\]#]|$)", re.MULTILINE
 )
+_QUOTED_NAME = re.compile(r"\"((?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*)\"")
 _DOT = re.compile(r"\.(?<=\w\.)(?=[A-Za-z_])")
 _COMMENT = re.compile(r"#(?:(?<=^#)|(?<=[ \t]#))[^\n]*", re.MULTILINE)
 _FILE = re.compile(r"[\"']([\w./-]+\.(?:ya?ml|json))[\"']")
@@ -90,6 +91,7 @@ class SettingsFiles:
         self.documents = listed.difference(self._in_lines)
         self.paths = frozenset(path for path in self.documents if not path.endswith(".toml"))
         self._texts: dict[str, str] = {}
+        self._dotted: dict[str, tuple[str, ...]] = {}
         self._given: dict[tuple[str, str], bool] = {}
 
     def text(self, path: str) -> str:
@@ -106,10 +108,19 @@ class SettingsFiles:
         """Yield the dotted names in some settings files, in all when none are given, each once."""
         seen: set[str] = set()
         for path in sorted(self.paths) if paths is None else paths:
-            for name in dotted_names(self.text(path)):
+            for name in self.dotted_in(path):
                 if name not in seen:
                     seen.add(name)
                     yield name
+
+    def dotted_in(self, path: str) -> tuple[str, ...]:
+        """Return the dotted names in a settings file, each as often as it stands there."""
+        if path not in self._dotted:
+            text = self.text(path)
+            # JSON quotes each value, and what else has dots in it is prose: large files hold examples to learn from
+            is_json = path.endswith(".json")
+            self._dotted[path] = tuple(_QUOTED_NAME.findall(text) if is_json else dotted_names(text))
+        return self._dotted[path]
 
     def tagged(self) -> Iterator[str]:
         """Yield the names by which tags of PyYAML call what Python has, in all settings files."""
@@ -129,7 +140,7 @@ class SettingsFiles:
         hydra = _hydra_arguments(text)
         if hydra is not None:
             said += (inner.path for inner in self._composed(hydra, path, words))
-        if not any(next(dotted_names(self.text(found)), None) for found in said):  # they say nothing of classes
+        if not any(map(self.dotted_in, said)):  # they say nothing of classes
             said += (
                 found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
             )

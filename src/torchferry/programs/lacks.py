@@ -35,6 +35,7 @@ from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import IMPORTING_NAMES, import_of
 from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.outline import Import
 from torchferry.source.project import Project, extension_names
 from torchferry.source.python import PythonFile
@@ -538,7 +539,7 @@ def builds_without_cuda(file: PythonFile) -> bool:
     """Whether every `CUDAExtension` of a build script stands under a condition beside which nothing raises."""
     found = [
         node
-        for node in ast.walk(file.tree)
+        for node in nodes_in(file.tree)
         if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "CUDAExtension"
     ]
     return bool(found) and all(_under_condition(file, node) for node in found)
@@ -558,7 +559,7 @@ def _under_condition(file: PythonFile, node: ast.AST) -> bool:
 
 def _imports_parameter(file: PythonFile, names: Names, statement: ast.AST) -> bool:
     """Whether a statement imports what its function is given the name of."""
-    calls = (import_of(names, each) for each in ast.walk(statement) if isinstance(each, ast.Call))
+    calls = (import_of(names, each) for each in nodes_in(statement) if isinstance(each, ast.Call))
     given = [call.asked for call in calls if call is not None and call.asked is not None]
     bindings = names.reaching_bindings(given[0]) if len(given) == 1 and isinstance(given[0], ast.Name) else []
     return len(bindings) == 1 and isinstance(bindings[0], ast.arg)

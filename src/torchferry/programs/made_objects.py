@@ -10,7 +10,7 @@ from torchferry.core.budget import TooCostlyError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import LOCATORS
-from torchferry.programs.instantiated import SettingsFiles, dotted_names
+from torchferry.programs.instantiated import SettingsFiles
 from torchferry.programs.per_file import once_per_file
 from torchferry.programs.plugin_points import plugin_calls
 from torchferry.rules.library.named_in_settings import names_in_tags
@@ -284,7 +284,7 @@ class SettingsNames:
     def _names_in(self, path: str) -> Iterator[SettingsName]:
         text = self._files.text(path)
         lines = _LineCount(text)
-        if next(dotted_names(text), None) is None and "!!python/" not in text:
+        if not self._files.dotted_in(path) and "!!python/" not in text:
             return
         try:
             for setting in settings(Kind.JSON if path.endswith(".json") else Kind.YAML, text):

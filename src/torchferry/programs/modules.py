@@ -34,6 +34,7 @@ from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, Plug
 from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.outline import Import, Outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -489,9 +490,8 @@ class Modules:
             target = last_name(statement.targets[0])
             if target not in ("_base_", "custom_imports"):
                 continue
-            for part in ast.walk(statement.value):
-                value = string_value(part)
-                if value is None or not isinstance(part, ast.Constant):
+            for part in (each for each in nodes_in(statement.value) if isinstance(each, ast.Constant)):
+                if (value := string_value(part)) is None:
                     continue
                 if target == "custom_imports":
                     files = [*self.files_of(value, path)]

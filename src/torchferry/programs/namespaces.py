@@ -11,6 +11,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.per_file import once_per_file
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile, UnparsableError, parse
 
 WORDS = frozenset({
@@ -148,7 +149,7 @@ def codes_in_texts(file: PythonFile, names: Names) -> tuple[CodeInText, ...]:
             tree = parse(inspect.cleandoc(_written(file, names, text) or ""))
         except UnparsableError:
             continue  # it raises
-        nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute)))
+        nodes = (node for node in nodes_in(tree) if isinstance(node, (ast.Name, ast.Attribute)))
         codes.append(CodeInText(call, tuple(node for node in nodes if isinstance(node.ctx, ast.Load))))
     return tuple(codes)
 
@@ -198,7 +199,7 @@ def _gotten(file: PythonFile, names: Names, getter: ast.expr, call: ast.Call) ->
                 yield from _gotten(file, names, use, call)
     if not isinstance(outer, ast.Call):
         return
-    for given in outer.args if outer.func is getter else [part for arg in outer.args for part in ast.walk(arg)]:
+    for given in outer.args if outer.func is getter else [part for arg in outer.args for part in nodes_in(arg)]:
         of = given.args[0] if isinstance(given, ast.Call) and last_name(given.func) == "vars" and given.args else given
         module = _module(file, names, of) if isinstance(of, ast.expr) and given is not getter else None
         if module is not None:
@@ -250,8 +251,8 @@ def _gone_through(file: PythonFile, node: ast.AST | None, module: str | None) ->
     statement = around if isinstance(around, ast.stmt) else None
     if statement is None:
         return
-    bound = {name.id for name in ast.walk(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
-    calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+    bound = {name.id for name in nodes_in(statement) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    calls = [each for each in nodes_in(statement) if isinstance(each, ast.Call)]
     if any(last_name(each.func) in bound or _chooses(each) for each in calls) or _is_table_kept(file, statement):
         yield NamespaceLookup(node, None, module)
 
@@ -277,7 +278,7 @@ def _is_taken_out(file: PythonFile, collection: ast.AST) -> bool:
         return True
     if isinstance(parent, ast.For):
         return any(
-            isinstance(each, ast.Call) and last_name(each.func) == last_name(parent.target) for each in ast.walk(parent)
+            isinstance(each, ast.Call) and last_name(each.func) == last_name(parent.target) for each in nodes_in(parent)
         )
     return isinstance(collection, ast.expr) and _is_item_called(file, collection)
 
@@ -289,7 +290,7 @@ def _is_item_called(file: PythonFile, table: ast.expr) -> bool:
     parent = file.parents.get(owner) if owner is not None else None
     if isinstance(owner, ast.For) and table is owner.iter:
         return any(
-            isinstance(each, ast.Call) and last_name(each.func) == last_name(owner.target) for each in ast.walk(owner)
+            isinstance(each, ast.Call) and last_name(each.func) == last_name(owner.target) for each in nodes_in(owner)
         )
     return isinstance(owner, (ast.Subscript, ast.Call)) and isinstance(parent, (ast.Call, ast.Assign, ast.Return))
 
@@ -376,7 +377,7 @@ def _written(file: PythonFile, names: Names, text: ast.expr) -> str | None:
 
 def _begin(text: ast.expr) -> tuple[str, bool]:
     """Return the written beginning of a text, and whether something in it is called."""
-    written = [str(part.value) for part in ast.walk(text) if isinstance(part, ast.Constant) and part.value is not None]
+    written = [str(part.value) for part in nodes_in(text) if isinstance(part, ast.Constant) and part.value is not None]
     first: ast.expr = text
     while isinstance(first, (ast.BinOp, ast.JoinedStr)):
         first = first.left if isinstance(first, ast.BinOp) else first.values[0]

@@ -12,6 +12,7 @@ from torchferry.programs.parameters import Expression
 from torchferry.programs.per_file import per_file
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 
@@ -219,7 +220,7 @@ def body_values(_: PythonFile, of: ast.ClassDef) -> dict[str, list[ast.expr | No
         elif isinstance(part, ast.ClassDef):
             given = {part.name: ast.copy_location(ast.Name(part.name, ast.Load()), part)}
         elif isinstance(part, (ast.If, ast.For, ast.Try, ast.With)):
-            names = (inner for inner in ast.walk(part) if isinstance(inner, ast.Name))
+            names = (inner for inner in nodes_in(part) if isinstance(inner, ast.Name))
             given = {name.id: None for name in names if isinstance(name.ctx, ast.Store)}
         for name, value in given.items():
             values.setdefault(name, []).append(value)

@@ -48,6 +48,7 @@ from torchferry.programs.program_facts import OncePerProgram, ProgramFacts
 from torchferry.programs.switches import RECORDS
 from torchferry.source.flow.syntax import callee, last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 GivenBySettings = Callable[[PythonFile, FunctionNode | ast.ClassDef, str], list[Member]]
@@ -554,8 +555,8 @@ class Objects:
 @per_file
 def returned(file: PythonFile, function: FunctionNode) -> list[ast.expr]:
     """Return what a function gives back, where it gives back something."""
-    parts = (part for statement in function.body for part in ast.walk(statement))
-    own = (part.value for part in parts if isinstance(part, ast.Return) and file.enclosing_function(part) is function)
+    returns = (part for part in nodes_in(function) if isinstance(part, ast.Return))
+    own = (part.value for part in returns if file.enclosing_function(part) is function)
     return [each for each in own if each is not None and not (isinstance(each, ast.Constant) and each.value is None)]
 
 
@@ -583,8 +584,7 @@ def _makes_own_class(where: Expression, call: ast.Call) -> bool:
 
 
 def _named(function: FunctionNode) -> list[ast.arg]:
-    arguments = function.args
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def _dotted(node: ast.expr) -> str:

@@ -20,6 +20,7 @@ from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import ImportTime, import_of, taken_apart
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _MOST_RETURNS = 6
@@ -169,7 +170,7 @@ class ReturnedValues:
         """Return what a function gives back that tries an import: what its handler says where that fails."""
         handled = next((_part(each.value, part) for each in guarded if in_handler_of(inside.file, each)), None)
         failed = Known(handled.value if isinstance(handled, ast.Constant) else None, guard=True)
-        nodes = [each for statement in function.body for each in ast.walk(statement)]
+        nodes = [each for statement in function.body for each in nodes_in(statement)]
         present = self._is_present([inside.part(each) for each in nodes if isinstance(each, ast.Call)], depth)
         if present is None:
             plain = [each for each in nodes if isinstance(each, (ast.Import, ast.ImportFrom))]
@@ -194,7 +195,7 @@ class ReturnedValues:
             and isinstance(inner.args[1] if len(inner.args) > 1 else None, ast.Name)
             and last_name(inner.args[1]) == function.args.args[0].arg
             for statement in function.body
-            for inner in ast.walk(statement)
+            for inner in nodes_in(statement)
         )
         return (agreed(self._facts.options(key), self._facts) or UNTOLD) if asks else UNTOLD
 

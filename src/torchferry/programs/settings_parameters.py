@@ -24,6 +24,7 @@ from torchferry.programs.program_facts import MAKING_WORDS, ProgramFacts
 from torchferry.programs.switches import UNSAID
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _MOST_SITES = 20
@@ -538,7 +539,7 @@ def _below(where: Expression, node: ast.expr, base: ast.expr | None, depth: int 
 
 def _is_changed(where: Expression, table: ast.expr) -> bool:
     """Whether a function changes a table, or what it is taken from, in place: `params.update(more)`."""
-    names = {each.id for each in ast.walk(table) if isinstance(each, ast.Name)}
+    names = {each.id for each in nodes_in(table) if isinstance(each, ast.Name)}
     function = where.file.enclosing_function(where.node)
     for use in (use for name in names for use in where.file.names.get(name, ())):
         parent = where.file.parents.get(use)

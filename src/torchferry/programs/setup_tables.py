@@ -10,6 +10,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.computed import HOLE
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -104,7 +105,7 @@ class _SetupScript:
 
     def points(self, file: PythonFile, names: Names) -> Iterator[DeclaredPoint]:
         """Yield the entry points, wherever the file lists them."""
-        for node in ast.walk(file.tree):
+        for node in nodes_in(file.tree):
             if isinstance(node, ast.Dict):
                 yield from self._of_dictionary(_SetupPlace(file, names, node))
             elif isinstance(node, ast.keyword):
@@ -207,7 +208,7 @@ class _SetupScript:
 
     def _in_files(self, place: _SetupPlace) -> Iterator[DeclaredPoint]:
         """Yield what a file lists that an expression reads."""
-        named = [text for part in ast.walk(place.node) if (text := string_value(part))]
+        named = [text for part in nodes_in(place.node) if (text := string_value(part))]
         texts = [text for text in map(self._read, named) if text]
         for text in texts:
             yield from points_in_text(text)
@@ -288,7 +289,7 @@ class _SetupScript:
     def _in_texts(self, group: str, place: _SetupPlace) -> Iterator[DeclaredPoint]:
         """Yield the entry points in the texts of an expression that is not understood; there may be more."""
         yield DeclaredPoint(group, "", "")
-        for part in ast.walk(place.node):
+        for part in nodes_in(place.node):
             yield from points_in_lines(group, (string_value(part) or "").split("\n"))
 
     # --- variables ---

@@ -164,7 +164,14 @@ class ParameterTree(Generic[T]):
 
     def find(self, bound: Mapping[Parameter, Given]) -> T | None:
         """Return the first of these, or None."""
-        return next(self.values(bound), None)
+        if self.value is not None:
+            return self.value
+        for parameter, by_given in self._behind.items():
+            behind = by_given.get(bound.get(parameter))
+            value = behind.find(bound) if behind is not None else None
+            if value is not None:
+                return value
+        return None
 
     def keep(self, consulted: Mapping[Parameter, Given | None], value: T) -> None:
         """Keep a value, unless one is kept for the same."""

@@ -19,6 +19,7 @@ from torchferry.source.document import Document
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names
+from torchferry.source.nodes import children_of
 from torchferry.source.notebook import Cell, cell_source
 from torchferry.source.project import KEPT, Project
 from torchferry.source.python import PythonFile, UnparsableError
@@ -216,7 +217,7 @@ def _statement_at(file: PythonFile, line: int) -> ast.AST | None:
             return value if isinstance(value, ast.Call) else node
         waiting += (
             child
-            for child in ast.iter_child_nodes(node)
+            for child in children_of(node)
             if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)) and _spans(child, line)
         )
     return None

@@ -13,6 +13,7 @@ from torchferry.programs.per_file import per_file
 from torchferry.rules.guarded import copes
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value, bound_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -62,7 +63,7 @@ def bound_by_handler(file: PythonFile, name: str, statement: ast.stmt) -> bool:
     if parent is None:
         return False
     for handler in parent.handlers:
-        for node in (inner for part in handler.body for inner in ast.walk(part)):
+        for node in (inner for part in handler.body for inner in nodes_in(part)):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 if not isinstance(assigned_value(file, node), ast.Constant):
                     return True
@@ -114,14 +115,14 @@ def _all_item_stores(file: PythonFile, _: None) -> dict[str, list[ast.Subscript]
 @per_file
 def returns_of(file: PythonFile, function: FunctionNode) -> list[ast.Return]:
     """Return where a function itself is left by `return`, not one that is defined in it."""
-    returns = [part for part in ast.walk(function) if isinstance(part, ast.Return)]
+    returns = [part for part in nodes_in(function) if isinstance(part, ast.Return)]
     return [part for part in returns if file.enclosing_function(part) is function]
 
 
 @per_file
 def yields(file: PythonFile, function: FunctionNode) -> bool:
     """Whether a call of a function gives back a generator."""
-    parts = (part for part in ast.walk(function) if isinstance(part, (ast.Yield, ast.YieldFrom)))
+    parts = (part for part in nodes_in(function) if isinstance(part, (ast.Yield, ast.YieldFrom)))
     return any(file.enclosing_function(part) is function for part in parts)
 
 
@@ -290,7 +291,7 @@ def may_fill_anything(file: PythonFile, base: ast.expr) -> bool:
     if not isinstance(key, ast.Name):
         return False
     for loop in loops:
-        if any(isinstance(each, ast.Name) and each.id == key.id for each in ast.walk(loop.target)):
+        if any(isinstance(each, ast.Name) and each.id == key.id for each in nodes_in(loop.target)):
             return isinstance(loop.iter, ast.Call) and not _OF_NETS.search(file.text(loop.iter))
     function = file.enclosing_function(call)
     return isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and key.id in {
@@ -309,7 +310,7 @@ def _is_of_loop(file: PythonFile, name: ast.Name) -> bool:
     """Whether a name is what a loop around it takes from something: `for key, value in given: cfg[key] = value`."""
     loops = (loop for loop in loops_around(file, name) if isinstance(loop, (ast.For, ast.AsyncFor)))
     targets = (loop.target for loop in loops if last_name(loop.iter) not in ("range", "enumerate"))
-    return any(isinstance(each, ast.Name) and each.id == name.id for target in targets for each in ast.walk(target))
+    return any(isinstance(each, ast.Name) and each.id == name.id for target in targets for each in nodes_in(target))
 
 
 def loops_around(file: PythonFile, node: ast.AST) -> set[ast.AST]:

@@ -21,6 +21,7 @@ from torchferry.programs.use_syntax import run_with
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.import_calls import ImportTime, import_of
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _LONGEST_LINE = 80
@@ -168,7 +169,7 @@ class Surroundings:
 
     def _imported_in(self, names: Names, block: list[ast.stmt]) -> set[str]:
         imported: set[str] = set()
-        for statement in (inner for part in block for inner in ast.walk(part)):
+        for statement in (inner for part in block for inner in nodes_in(part)):
             if isinstance(statement, (ast.Import, ast.ImportFrom)):
                 imported |= self._modules.imported_by(statement, names)
         return imported
@@ -215,7 +216,7 @@ def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from _own_lines(statement.body)
         elif not isinstance(statement, (ast.If, ast.Try, ast.For, ast.While, ast.FunctionDef, ast.ClassDef, ast.Match)):
-            yield from (node.lineno for node in ast.walk(statement) if isinstance(node, (ast.expr, ast.stmt)))
+            yield from (node.lineno for node in nodes_in(statement) if isinstance(node, (ast.expr, ast.stmt)))
 
 
 def _span(file: PythonFile, node: ast.AST) -> tuple[int, int]:

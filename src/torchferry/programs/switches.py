@@ -15,6 +15,7 @@ from torchferry.programs.around import is_under_main
 from torchferry.programs.sources import Sources
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _OPTION_CALLS = frozenset({"add_argument", "option", "DEFINE_bool", "DEFINE_boolean", "DEFINE_string", "DEFINE_enum",
@@ -414,7 +415,7 @@ def commands_of_class(file: PythonFile, names: Names, owner: str) -> Iterator[as
         call = file.parents.get(callee)
         if not isinstance(call, ast.Call) or call.func is not callee:
             continue
-        given = [part for argument in call.args[:1] for part in ast.walk(argument) if isinstance(part, ast.Name)]
+        given = [part for argument in call.args[:1] for part in nodes_in(argument) if isinstance(part, ast.Name)]
         values = [assigned_value(file, binding) for name in given for binding in names.bindings(name)]
         made = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
         if owner in made.union(name.id for name in given) or not (owner or call.args):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.names import Names
+from torchferry.source.nodes import children_of, nodes_in
 from torchferry.source.python import PythonFile
 
 _NOT_A_USE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete)
@@ -23,7 +24,7 @@ def is_registering(decorator: ast.AST) -> bool:
     """Whether a decorator is a method of a registry, such as `@MODELS.register_module()`."""
     return any(
         "regist" in last_name(node).lower()
-        for node in ast.walk(decorator)
+        for node in nodes_in(decorator)
         if isinstance(node, (ast.Attribute, ast.Name))
     )
 
@@ -79,7 +80,7 @@ def run_with(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
         node = todo.pop()
         yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            todo += ast.iter_child_nodes(node)
+            todo += children_of(node)
 
 
 def is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:

@@ -19,6 +19,7 @@ from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import returns_of
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _DEEPEST = 12
@@ -386,7 +387,7 @@ class ValueTypes:
                 self._bases[name] = self._all_bases(made)
             return _only(name)
         inside = Expression(file, names, node)
-        yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(own))
+        yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes_in(own))
         if yields or isinstance(own, ast.AsyncFunctionDef) or own.decorator_list:
             return None
         noted = self._noted(inside, own.returns)

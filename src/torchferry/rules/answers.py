@@ -21,6 +21,7 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.value_steps import Hop, Relation, TracedExpression
 from torchferry.rules.value_uses import MOST_AT_ONCE
 from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.nodes import nodes_in
 
 _MOST_FOLLOWED = MOST_AT_ONCE
 """Uses of one answer that are followed; what comes of further ones is not known, and is said."""
@@ -219,7 +220,7 @@ def _passed_on(
         return
     origins = [whole]
     if is_answer and file.named_expressions:
-        origins += (part for part in ast.walk(whole) if isinstance(part, ast.NamedExpr) and part is not whole)
+        origins += (part for part in nodes_in(whole) if isinstance(part, ast.NamedExpr) and part is not whole)
     for origin in origins:
         for step in context.values.next(answer.step._replace(at=at._replace(node=origin)))[0]:
             if step.relation is not Relation.MADE:
@@ -356,7 +357,7 @@ def names_card(context: PythonContext, node: ast.AST, *, renamed: bool = False) 
     types = {backend.DEVICE_TYPE} if renamed else {_CUDA, backend.DEVICE_TYPE}
     return any(
         exemption_for(context, part) is None
-        for part in ast.walk(node)
+        for part in nodes_in(node)
         if _is_move(context, part, types) or _is_below(context, part, namespaces)
     )
 
@@ -364,7 +365,7 @@ def names_card(context: PythonContext, node: ast.AST, *, renamed: bool = False) 
 def moves_to_card(context: PythonContext, node: ast.AST) -> bool:
     """Whether code moves something to the card, or makes it there, by CUDA's words or the target's."""
     types = {_CUDA, context.target.backend.DEVICE_TYPE}
-    return any(exemption_for(context, part) is None for part in ast.walk(node) if _is_move(context, part, types))
+    return any(exemption_for(context, part) is None for part in nodes_in(node) if _is_move(context, part, types))
 
 
 def _is_below(context: PythonContext, node: ast.AST, namespaces: set[str]) -> bool:

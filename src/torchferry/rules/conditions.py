@@ -10,6 +10,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.machine_questions import is_machine_question
 from torchferry.rules.value_calls import converts
 from torchferry.source.flow.syntax import STRING_METHODS, last_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _NO = (False, None, 0)
@@ -184,7 +185,7 @@ def _targets(file: PythonFile, top: ast.AST) -> list[ast.expr]:
     elif isinstance(parent, (ast.AnnAssign, ast.AugAssign)) and top is parent.value:
         targets.append(parent.target)
     if file.named_expressions:
-        targets += (node.target for node in ast.walk(top) if isinstance(node, ast.NamedExpr))
+        targets += (node.target for node in nodes_in(top) if isinstance(node, ast.NamedExpr))
     return targets
 
 

@@ -36,6 +36,7 @@ from torchferry.source.insertion import behind_path_changes, binds_by, binds_mod
 from torchferry.source.jsontext import NotJsonError
 from torchferry.source.kinds import Kind
 from torchferry.source.names import Names, bound_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.notebook import holds_files
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
@@ -395,7 +396,7 @@ def _main_uses_device(context: PythonContext, findings: list[Finding]) -> bool:
         node = todo.pop()
         if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in lines):
             return True
-        for name in (inner for inner in ast.walk(node) if isinstance(inner, ast.Name)):
+        for name in (inner for inner in nodes_in(node) if isinstance(inner, ast.Name)):
             origin = context.names.origin(name) or ""
             project = context.project
             if (

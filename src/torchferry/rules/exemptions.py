@@ -13,6 +13,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.target_words import target_words
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 
@@ -160,7 +161,7 @@ def _has_counterpart(context: PythonContext, container: ast.AST, node: ast.AST) 
 
 def _names_without_device(context: PythonContext, item: ast.AST) -> set[str]:
     """Return what `_name_without_device` says of what is named in an item, the empty one left out."""
-    parts = (part for part in ast.walk(item) if isinstance(part, (ast.Attribute, ast.Call)))
+    parts = (part for part in nodes_in(item) if isinstance(part, (ast.Attribute, ast.Call)))
     return {name for part in parts if (name := _name_without_device(context, part))}
 
 
@@ -186,7 +187,7 @@ def _parameter_part(context: PythonContext, node: ast.AST) -> ast.AST | None:
 
 
 def _first_part(statement: ast.stmt, parts: Container[ast.AST]) -> ast.AST | None:
-    return next((node for node in ast.walk(statement) if node in parts), None)
+    return next((node for node in nodes_in(statement) if node in parts), None)
 
 
 def _includes(context: PythonContext, container: ast.AST, node: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from torchferry.rules.references import renamed_references
 from torchferry.rules.value_steps import TracedExpression, ValueUse
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Reference
+from torchferry.source.nodes import nodes_in
 
 CAPABILITY = f"{cuda.NAMESPACE}.get_device_capability"
 PROPERTIES = f"{cuda.NAMESPACE}.get_device_properties"
@@ -119,7 +120,7 @@ def _is_asked_for(field: TracedExpression) -> bool:
             if isinstance(parent, ast.BoolOp)
             else None
         )
-        for call in ast.walk(test) if test is not None else ():
+        for call in nodes_in(test) if test is not None else ():
             if isinstance(call, ast.Call) and last_name(call.func) == "hasattr" and len(call.args) == 2:
                 if string_value(call.args[1]) == name:
                     return True
@@ -132,5 +133,5 @@ def _is_asked_for(field: TracedExpression) -> bool:
 def _catches_absence(handler: ast.ExceptHandler) -> bool:
     return handler.type is None or any(
         isinstance(part, ast.Name) and part.id in ("AttributeError", "Exception", "BaseException")
-        for part in ast.walk(handler.type)
+        for part in nodes_in(handler.type)
     )

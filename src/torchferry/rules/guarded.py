@@ -10,6 +10,7 @@ from torchferry.core.finding import Effect, Grade
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.import_calls import ImportTime, import_of
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_main
 
@@ -173,7 +174,7 @@ _OF_AVAILABILITY = ("available", "installed", "cudaenableddevicecount")
 
 def asks_availability(test: ast.expr) -> bool:
     """Whether a test asks if a module or feature is there: `is_xformers_available()`, `HAS_APEX`."""
-    for node in ast.walk(test):
+    for node in nodes_in(test):
         name = last_name(node).lower() if isinstance(node, (ast.Name, ast.Attribute)) else ""
         if any(word in name for word in _OF_AVAILABILITY) or name.startswith(("has_", "have_", "use_", "find_spec")):
             return True

@@ -28,6 +28,7 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.generations import CAPABILITY, NAME, PROPERTIES, readings
 from torchferry.rules.target_words import target_words
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 
 class Bound(NamedTuple):
@@ -132,7 +133,7 @@ class _Guards:
             groups = [self._group(name) for name in self._marked.get(child, ())]
             if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And) and child in parent.values:
                 earlier = parent.values[: parent.values.index(child)]
-                groups += [asking[part] for value in earlier for part in ast.walk(value) if part in asking]
+                groups += [asking[part] for value in earlier for part in nodes_in(value) if part in asking]
             reason = next((false[group] for group in groups if group in false), None)
             if reason is not None:
                 message = say("{message} ({reason})", message=finding.message, reason=reason)
@@ -314,7 +315,7 @@ class _Guards:
                 return True
             if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
                 earlier = parent.values[: parent.values.index(child)]  # type: ignore[arg-type]
-                if any(part in asking for value in earlier for part in ast.walk(value)):
+                if any(part in asking for value in earlier for part in nodes_in(value)):
                     return True
             child, parent = parent, self.file.parents.get(parent)
         return False

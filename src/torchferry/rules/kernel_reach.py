@@ -13,6 +13,7 @@ from functools import lru_cache
 from torchferry.backends import cuda
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -45,7 +46,7 @@ class KernelReach:
             if node_reaches is None:
                 passed.append((node, depth))
                 node_reaches = any(
-                    self._call(call.func, depth) for call in ast.walk(node) if isinstance(call, ast.Call)
+                    self._call(call.func, depth) for call in nodes_in(node) if isinstance(call, ast.Call)
                 )
                 if not node_reaches:
                     continue

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 LOADERS = ("CDLL", "PyDLL", "WinDLL", "OleDLL", "LoadLibrary", "load_library", "dlopen")
@@ -50,7 +51,7 @@ def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:
         if expression in read:
             continue
         read.add(expression)
-        for node in ast.walk(expression):
+        for node in nodes_in(expression):
             text = string_value(node) if isinstance(node, ast.expr) else None
             if text:
                 yield text

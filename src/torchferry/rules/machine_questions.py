@@ -11,6 +11,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 _OF_FILES = frozenset(
     {"exists", "lexists", "isfile", "isdir", "is_file", "is_dir", "glob", "iglob", "listdir", "access"}
@@ -93,7 +94,7 @@ def _lists(context: PythonContext, expression: ast.expr) -> bool:
     values = [expression]
     if isinstance(root := _root(expression), ast.Name):
         values += filter(None, (assigned_value(context.file, each) for each in context.names.reaching_bindings(root)))
-    parts = (part for value in values for part in ast.walk(value))
+    parts = (part for value in values for part in nodes_in(value))
     return any((string_value(part) or "").partition(" ")[0].rpartition("/")[2] in _LISTING for part in parts)
 
 
@@ -147,5 +148,5 @@ def is_machine_question(context: PythonContext, node: ast.AST) -> bool:
         return _of_library(context, node)
     if not isinstance(node, (ast.Call, ast.Compare, ast.Subscript)):
         return False
-    texts = (part for part in ast.walk(node) if string_value(part) is not None)
+    texts = (part for part in nodes_in(node) if string_value(part) is not None)
     return any(machine_question(context, text) is node for text in texts)  # type: ignore[arg-type]

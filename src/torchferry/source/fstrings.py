@@ -12,6 +12,7 @@ import warnings
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.source.nodes import children_of
 from torchferry.source.text import SourceText
 
 _PREFIX = lazy_regex(r"[rRbBuUfFtT]{0,3}(?:'''|\"\"\"|'|\")")
@@ -112,7 +113,7 @@ def _place_expression(
     waiting: list[tuple[ast.AST, ast.AST]] = [(expression, read)]
     while waiting:
         node, twin = waiting.pop()
-        children, of_twin = list(ast.iter_child_nodes(node)), list(ast.iter_child_nodes(twin))
+        children, of_twin = children_of(node), children_of(twin)
         if node.__class__ is not twin.__class__ or len(children) != len(of_twin):
             return []
         if isinstance(twin, (ast.expr, ast.keyword, ast.arg)):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.lines import line_matches
+from torchferry.source.nodes import nodes_in
 
 _AHEAD = r"(?:(?:import|from)[ \t][^;#\n\r'\"]*;[ \t]*)*"
 """Imports ahead of one in the same line: `import os; import torch`."""
@@ -114,7 +115,7 @@ def behind_path_changes(text: str) -> int:
     for statement in body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break
-        if any(_changes_path(node) for node in ast.walk(statement)):
+        if any(_changes_path(node) for node in nodes_in(statement)):
             line = statement.end_lineno or line
     return _line_start(text, line + 1) if line else 0
 
@@ -150,12 +151,12 @@ def first_use_when_imported(text: str, offsets: Iterable[int]) -> int | None:
 def _lines_run_later(statement: ast.stmt) -> set[int]:
     """Return the lines that bodies of functions have to themselves."""
     lines: set[int] = set()
-    for node in ast.walk(statement):
+    for node in nodes_in(statement):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             head = max(
                 [
                     node.lineno,
-                    *(part.end_lineno or 0 for part in ast.walk(node.args) if isinstance(part, (ast.expr, ast.arg))),
+                    *(part.end_lineno or 0 for part in nodes_in(node.args) if isinstance(part, (ast.expr, ast.arg))),
                 ]
             )
             first = max(node.body[0].lineno, head + 1)

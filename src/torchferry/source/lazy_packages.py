@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.exports import inner_statements
+from torchferry.source.nodes import nodes_in
 
 MAY_BE_LAZY = (b"sys.modules[__name__]", b"attach", b"__getattr__")
 """What the file of a package holds that may import its parts when these are asked for."""
@@ -122,7 +123,7 @@ def _of_attached(tree: ast.Module, call: ast.Call) -> LazyExports:
 def _of_getattr(tree: ast.Module, function: ast.FunctionDef) -> LazyExports | None:
     """Return what a `__getattr__` imports that looks its module up: `import_module(TABLE[name], __name__)`."""
     parameter = function.args.args[0].arg if function.args.args else ""
-    nodes = [*ast.walk(function)]
+    nodes = nodes_in(function)
     if not any(isinstance(each, ast.Call) and _called(each) == "import_module" for each in nodes):
         return None
     for each in (node for node in nodes if isinstance(node, ast.Subscript)):

@@ -15,6 +15,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.lazy_packages import MAY_BE_LAZY
 from torchferry.source.lines import line_matches
+from torchferry.source.nodes import nodes_in
 
 _STATEMENT = (
     rb"(?:from[ \t]+(?P<module>[\w.]+)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
@@ -152,7 +153,7 @@ def _import_lines(data: bytes) -> set[int] | None:
             tree = ast.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return {node.lineno for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
+    return {node.lineno for node in nodes_in(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
 
 
 def _imports(match: re.Match[bytes], line: int, indented: bool) -> Iterator[Import]:

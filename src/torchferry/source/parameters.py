@@ -13,6 +13,7 @@ import ast
 from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
+from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 
 _DEEPEST = 8
@@ -40,7 +41,7 @@ class ParameterList(NamedTuple):
 def parameter_lists(file: PythonFile) -> Iterator[ParameterList]:
     """Yield the lists of parameters of which it is known what they hold."""
     given = list(_given(file))
-    uses = {id(node) for _, values in given for node in ast.walk(values)}
+    uses = {id(node) for _, values in given for node in nodes_in(values)}
     for name, values in given:
         reader = _HeldElements(file)
         elements = reader.elements(values, 0)

@@ -20,6 +20,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.source.fstrings import spans_in_fstring
+from torchferry.source.nodes import FIELDS, children_of, fields_of
 from torchferry.source.text import SourceText
 
 SCOPES = (
@@ -36,10 +37,6 @@ SCOPES = (
 
 _EXACT_FSTRINGS = sys.version_info >= (3, 12)
 """Whether `ast` gives true positions inside f-strings (PEP 701)."""
-
-_LEAF_FIELDS = frozenset(
-    {"ctx", "op", "ops", "kind", "type_comment", "type_ignores", "lineno", "level", "conversion", "simple"}
-)
 
 
 class UnparsableError(Exception):
@@ -70,6 +67,7 @@ class PythonFile:
         functions: Function definitions.
         classes: Class definitions.
         named_expressions: Assignments inside expressions (`:=`).
+        matrix_products: Products that are written with `@`.
     """
 
     def __init__(self, path: str, source: SourceText, tree: ast.Module | None = None) -> None:
@@ -87,6 +85,7 @@ class PythonFile:
         self.functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         self.classes: list[ast.ClassDef] = []
         self.named_expressions: list[ast.NamedExpr] = []
+        self.matrix_products: list[ast.BinOp] = []
         self._fstrings: list[ast.JoinedStr] = []
         self._index()
         for table in (self.names, self.attributes, self.keywords, self.arguments, self.binders):
@@ -135,9 +134,9 @@ class PythonFile:
                             parents[child] = node
                         extend(children)
                 continue
-            fields = _FIELDS.get(kind)
+            fields = FIELDS.get(kind)
             if fields is None:
-                fields = _fields_of(kind)
+                fields = fields_of(kind)
             for field in fields:
                 value = getattr(node, field)
                 if type(value) is list:
@@ -331,7 +330,7 @@ def _position(node: ast.AST) -> tuple[int, int]:
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes below one that have a place."""
-    for child in ast.iter_child_nodes(node):
+    for child in children_of(node):
         if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
             continue  # a literal part is what the f-string says, not a node beside its fields
         if hasattr(child, "lineno") and not isinstance(child, ast.FormattedValue):
@@ -400,39 +399,6 @@ _NEWER = (
 """Versions of Python, with a sign of what each was the first to take."""
 
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-
-
-def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    """Return the fields of a node class that hold nodes."""
-    skipped = _LEAF_FIELDS | _TEXT_FIELDS.get(kind, frozenset())
-    fields = _FIELDS[kind] = tuple(field for field in kind._fields if field not in skipped)
-    return fields
-
-
-_TEXT_FIELDS: dict[type[ast.AST], frozenset[str]] = {
-    ast.FunctionDef: frozenset({"name"}),
-    ast.AsyncFunctionDef: frozenset({"name"}),
-    ast.ClassDef: frozenset({"name"}),
-    ast.ImportFrom: frozenset({"module"}),
-    ast.alias: frozenset({"name", "asname"}),
-    ast.arg: frozenset({"arg"}),
-    ast.keyword: frozenset({"arg"}),
-    ast.ExceptHandler: frozenset({"name"}),
-    ast.Global: frozenset({"names"}),
-    ast.Nonlocal: frozenset({"names"}),
-    ast.MatchAs: frozenset({"name"}),
-    ast.MatchStar: frozenset({"name"}),
-    ast.MatchMapping: frozenset({"rest"}),
-    ast.MatchClass: frozenset({"kwd_attrs"}),
-    ast.MatchSingleton: frozenset({"value"}),
-    ast.comprehension: frozenset({"is_async"}),
-}
-if sys.version_info >= (3, 12):
-    for _kind in (ast.TypeVar, ast.ParamSpec, ast.TypeVarTuple):
-        _TEXT_FIELDS[_kind] = frozenset({"name"})
-
-
 def _register_function(file: PythonFile, node: ast.AST) -> None:
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     file.functions.append(node)
@@ -481,6 +447,12 @@ def _register_named_expression(file: PythonFile, node: ast.AST) -> None:
     file.named_expressions.append(node)
 
 
+def _register_product(file: PythonFile, node: ast.AST) -> None:
+    assert isinstance(node, ast.BinOp)
+    if type(node.op) is ast.MatMult:
+        file.matrix_products.append(node)
+
+
 def _register_fstring(file: PythonFile, node: ast.AST) -> None:
     assert isinstance(node, ast.JoinedStr)
     file._fstrings.append(node)
@@ -499,6 +471,7 @@ _REGISTER = {
     ast.MatchStar: _register_named,
     ast.MatchMapping: _register_named,
     ast.NamedExpr: _register_named_expression,
+    ast.BinOp: _register_product,
     ast.JoinedStr: _register_fstring,
     ast.Global: _register_outer,
     ast.Nonlocal: _register_outer,

@@ -16,6 +16,7 @@ from torchferry.core.vendored import CHECKSUM
 from torchferry.source.flow.syntax import callee, last_name
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.names import Names
+from torchferry.source.nodes import nodes_in
 from torchferry.source.outline import Outline, outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
@@ -262,13 +263,13 @@ def _working(statements: Iterable[ast.stmt], names: Names, in_cells: bool, chose
             if names.qualified(statement.value.func) in _APPLICATIONS:
                 yield statement
         elif in_cells and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            if statement.value is not None and any(isinstance(node, ast.Call) for node in ast.walk(statement.value)):
+            if statement.value is not None and any(isinstance(node, ast.Call) for node in nodes_in(statement.value)):
                 yield statement
 
 
 def _awaits_absence(attempt: ast.Try) -> bool:
     """Whether an attempt is one to import something that may not be there."""
-    types = [node for handler in attempt.handlers if handler.type is not None for node in ast.walk(handler.type)]
+    types = [node for handler in attempt.handlers if handler.type is not None for node in nodes_in(handler.type)]
     return any(last_name(node) in ("ImportError", "ModuleNotFoundError") for node in types)
 
 

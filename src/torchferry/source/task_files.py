@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.jsontext import NotJsonError, values
+from torchferry.source.nodes import nodes_in
 from torchferry.source.setting import Setting
 from torchferry.source.tomltext import toml_settings
 
@@ -230,7 +231,7 @@ def _show_nox(view: _View) -> None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     offset_of = _offsets(view.source)
-    for call in ast.walk(tree):
+    for call in nodes_in(tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _SESSION_RUNS:
             view.words([*_literals(view.source, call.args, offset_of)])
 

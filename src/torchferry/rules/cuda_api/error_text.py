@@ -25,6 +25,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.rules.mentions import speaks_of_cuda
 from torchferry.source.flow.syntax import STRING_METHODS, last_name, string_value
+from torchferry.source.nodes import nodes_in
 
 _EXHAUSTED = "CUDA out of memory"
 _ERROR = lazy_regex(
@@ -119,7 +120,7 @@ def _is_said_beside(context: PythonContext, node: ast.expr, value: str) -> bool:
     while isinstance(parent, (ast.List, ast.Tuple, ast.Set, ast.Compare)):
         child, parent = parent, context.file.parents.get(parent)
     around = parent if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.Or) else child
-    texts = (string_value(part) for part in ast.walk(around))
+    texts = (string_value(part) for part in nodes_in(around))
     return any(
         text and text.lower() in value.lower() and not speaks_of_cuda(text.encode("utf-8", "replace")) for text in texts
     )

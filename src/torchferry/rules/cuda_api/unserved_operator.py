@@ -30,6 +30,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
 from torchferry.rules.missing_kernel import without_kernel
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 
 _ATEN = "torch.ops.aten."
 
@@ -157,7 +158,7 @@ def _of_jagged(context: PythonContext) -> Iterator[tuple[ast.AST, str]]:
     """Yield the attention of nested tensors of jagged layout on the card: it chooses among kernels of CUDA."""
     for name, call in calls_to(context):
         if name == _ATTENTION and call.args:
-            parts = (part for value in values(context, call.args[0]) for part in ast.walk(value))
+            parts = (part for value in values(context, call.args[0]) for part in nodes_in(value))
             nested = (part for part in parts if isinstance(part, ast.Call) and is_jagged(context, part))
             if any(place_of(context, part) == CARD for part in nested):
                 yield call.func, name

@@ -7,6 +7,7 @@ import ast
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 
 WORD = lazy_regex(r"(?<![\w.])(?:torch\.)?cuda\.[\w%{}]*\Z")
 """A literal part of such a name, which ends where another part begins, or with it."""
@@ -53,7 +54,7 @@ def _text(node: ast.expr, chosen: ast.Constant) -> str:
     if isinstance(node, ast.FormattedValue):
         return _text(node.value, chosen)
     if isinstance(node, ast.IfExp):
-        return _text(next((each for each in (node.body, node.orelse) if chosen in ast.walk(each)), node.body), chosen)
+        return _text(next((each for each in (node.body, node.orelse) if chosen in nodes_in(each)), node.body), chosen)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _text(node.left, chosen) + _text(node.right, chosen)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):

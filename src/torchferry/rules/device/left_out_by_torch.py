@@ -25,6 +25,7 @@ from torchferry.rules.distributed.tensors import CARD, HOST, place_of
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.family import UnderRedirect
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 
 _PIN, _PACK, _FUSED = "pin_memory", "dlpack", "fused"
 """What torch may leave a device out of: the words of the fact."""
@@ -112,7 +113,7 @@ def _is_for(context: PythonContext, call: ast.Call, optimizers: set[ast.AST]) ->
         return True
     inner = call.func if isinstance(call.func, ast.Call) else call  # getattr(torch.optim, "AdamW")(fused=True)
     is_passed = isinstance(call.func, ast.Call) or last_name(call.func) == "partial"
-    return is_passed and any(part in optimizers for argument in inner.args[:1] for part in ast.walk(argument))
+    return is_passed and any(part in optimizers for argument in inner.args[:1] for part in nodes_in(argument))
 
 
 def _may_be_on(call: ast.Call, name: str) -> bool:

@@ -27,6 +27,7 @@ from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 ON_CPU = '"cpu"'
 """What is written in place of a device."""
@@ -81,7 +82,7 @@ def _cannot_load(target: Target) -> bool:
 
 def parts_of_unloadable(context: PythonContext) -> set[ast.AST]:
     """Return the parts of what this rule reports, so that the rules of device strings leave them out."""
-    return {part for _, location in _unloadable(context) for part in ast.walk(location)}
+    return {part for _, location in _unloadable(context) for part in nodes_in(location)}
 
 
 def _unloadable(context: PythonContext) -> Iterator[tuple[ast.Call | None, ast.expr]]:
@@ -162,10 +163,10 @@ def _is_copied(context: PythonContext, call: ast.Call) -> bool:
     def holds(node: ast.AST) -> bool:
         return any(
             part is call or (isinstance(part, (ast.Name, ast.Attribute)) and ast.unparse(part) in named)
-            for part in ast.walk(node)
+            for part in nodes_in(node)
         )
 
-    parts = list(ast.walk(scope))
+    parts = nodes_in(scope)
     before = -1
     while len(named) > before:
         before = len(named)
@@ -243,7 +244,7 @@ def _may_be_left_out(context: PythonContext, condition: ast.expr) -> bool:
     return not any(
         isinstance(part, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom))
         or (isinstance(part, ast.Call) and not (context.names.qualified(part.func) or "").startswith("torch."))
-        for part in ast.walk(condition)
+        for part in nodes_in(condition)
     )
 
 

@@ -15,6 +15,7 @@ from torchferry.source.flow.containers import questions
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import OTHER_DEVICES, lexicon
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 _READERS = frozenset({"asdict", "vars", "fields", "_asdict", "dir"})
 """Functions and methods that give the names of fields."""
@@ -153,7 +154,7 @@ def _gives_keys(context: PythonContext, use: ast.Name) -> bool:
 
 def _comes_from(context: PythonContext, node: ast.expr, name: str) -> bool:
     """Whether an expression, or the value of a variable in it, speaks of a name."""
-    for part in ast.walk(node):
+    for part in nodes_in(node):
         if isinstance(part, ast.Name):
             values = (assigned_value(context.file, binding) for binding in context.names.bindings(part))
             if part.id == name or any(last_name(value) == name for value in values if value is not None):
@@ -166,5 +167,5 @@ def _speaks_of_device(node: ast.AST) -> bool:
     return any(
         (isinstance(part, ast.Attribute) and part.attr == "type")
         or (isinstance(part, (ast.Name, ast.Attribute)) and lexicon("device").names(last_name(part)))
-        for part in ast.walk(node)
+        for part in nodes_in(node)
     )

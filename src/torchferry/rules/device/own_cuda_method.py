@@ -22,6 +22,7 @@ from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.device.own_methods import class_defines
 from torchferry.source.flow.syntax import last_name
+from torchferry.source.nodes import nodes_in
 
 _QUESTION = "is_cuda"
 _MOVERS = frozenset({"cuda", "to", "_apply", "apply", "pin_memory"})
@@ -157,5 +158,5 @@ def _moves_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a method does what one that moves tensors does: it calls `cuda`, `to` or `_apply` of something."""
     return any(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVERS
-        for node in ast.walk(function)
+        for node in nodes_in(function)
     )

@@ -20,6 +20,7 @@ from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Options, PythonContext, Rule
+from torchferry.source.nodes import nodes_in
 
 _SAME_WITHOUT = {
     "device_string": lazy_regex(r"""\A["']cpu["']\Z"""),
@@ -77,7 +78,7 @@ def _is_pointless(context: PythonContext, choice: ast.IfExp) -> bool:
     if body == otherwise:
         return module in body and all(
             isinstance(node, _QUIET) or (isinstance(node, ast.Call) and context.file.text(node.func).startswith(module))
-            for node in ast.walk(choice.test)
+            for node in nodes_in(choice.test)
         )
     if test != f"{module}is_available()":
         return False
@@ -98,5 +99,5 @@ def _same_without(context: PythonContext, call: ast.expr, otherwise: str) -> boo
     owner, _, name = context.file.text(call.func).rpartition(".")
     if owner != context.target.module or name not in _SAME_WITHOUT:
         return False
-    plain = all(isinstance(node, _PLAIN) for argument in call.args for node in ast.walk(argument))
+    plain = all(isinstance(node, _PLAIN) for argument in call.args for node in nodes_in(argument))
     return plain and _SAME_WITHOUT[name].match(otherwise) is not None

@@ -9,6 +9,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import nodes_in
 
 _DEPTH = 4
 _MOVING = frozenset({"to", "cuda", "cpu", "pin_memory"})
@@ -111,7 +112,7 @@ def names_card(context: PythonContext, device: ast.expr) -> bool:
     return any(
         (string_value(part) or "").partition(":")[0] in types
         or (isinstance(part, ast.Call) and last_name(part.func) in _DEVICES_OF_MODULE)
-        for part in ast.walk(device)
+        for part in nodes_in(device)
         if isinstance(part, ast.expr)
     )
 

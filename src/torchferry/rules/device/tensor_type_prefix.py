@@ -23,6 +23,7 @@ from torchferry.rules.device.strings import literal_span, word_edits
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 _PREFIXES = ("torch.cuda", "torch.cuda.")
 _CHANGING = frozenset({"replace", "removeprefix", "split", "partition"})
@@ -78,5 +79,5 @@ def _is_name_of_type(context: PythonContext, expression: ast.expr) -> bool:
     """Whether an expression is what `x.type()` returned, right there or in a variable."""
     bindings = context.names.bindings(expression) if isinstance(expression, ast.Name) else ()
     values = (expression, *(assigned_value(context.file, binding) for binding in bindings))
-    calls = (part for value in values if value is not None for part in ast.walk(value) if isinstance(part, ast.Call))
+    calls = (part for value in values if value is not None for part in nodes_in(value) if isinstance(part, ast.Call))
     return any(last_name(call) == "type" for call in calls)

@@ -32,6 +32,7 @@ from torchferry.source.flow.containers import KeyAsked, questions
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.lexicon import DEVICE_SPELLING
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 
 _CAPITALS = {"upper": str.upper, "capitalize": str.capitalize, "title": str.title}
 """Methods behind which a device is written in other letters."""
@@ -278,7 +279,7 @@ def _is_sure(question: KeyAsked) -> bool:
         return False
     values = _values(question)
     return any(
-        last_name(part) in _SURE for value in values for part in ast.walk(value) if not isinstance(part, ast.Call)
+        last_name(part) in _SURE for value in values for part in nodes_in(value) if not isinstance(part, ast.Call)
     )
 
 
@@ -291,6 +292,6 @@ def _values(question: KeyAsked) -> list[ast.expr]:
 
 def _is_name_of_card(question: KeyAsked) -> bool:
     """Whether an expression is what a card is called, and no device: `torch.cuda.get_device_name().upper()`."""
-    parts = (part for value in _values(question) for part in ast.walk(value) if isinstance(part, ast.expr))
+    parts = (part for value in _values(question) for part in nodes_in(value) if isinstance(part, ast.expr))
     values = (value for part in parts for value in _values(question._replace(asked=part)))
     return any(isinstance(value, ast.Call) and last_name(value) == "get_device_name" for value in values)

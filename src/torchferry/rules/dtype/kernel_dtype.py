@@ -88,10 +88,8 @@ def _uses(context: PythonContext) -> Iterator[tuple[ast.AST, str, str, str]]:
                 yield from _on_card(context, call, method, method, tensor)
             elif place_of(context, tensor) == CARD:
                 yield from _on_card(context, call, method, "_to_copy", call)
-    if "@" in context.file.source.text:
-        for node in ast.walk(context.file.tree):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-                yield from _on_card(context, node, "@", "matmul", node.left)
+    for product in context.file.matrix_products:
+        yield from _on_card(context, product, "@", "matmul", product.left)
 
 
 def _on_card(

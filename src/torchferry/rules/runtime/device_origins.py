@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.names import Names, assigned_value
+from torchferry.source.nodes import children_of, nodes_in
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -100,7 +101,7 @@ class DeviceOrigins:
             )
             yield from self._results(reported, node)
         elif isinstance(node, ast.expr):
-            yield from ((reported, child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+            yield from ((reported, child) for child in children_of(node) if isinstance(child, ast.expr))
 
     def _bound(self, reported: ReportedFile, binding: ast.AST, use: ast.Name) -> Iterator[OriginStep]:
         if isinstance(binding, ast.alias):
@@ -212,7 +213,7 @@ class DeviceOrigins:
 
 
 def _returned(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterable[ast.expr]:
-    return [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    return [node.value for node in nodes_in(function) if isinstance(node, ast.Return) and node.value is not None]
 
 
 def _lines(node: ast.AST) -> range:

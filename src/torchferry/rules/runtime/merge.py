@@ -21,6 +21,7 @@ from torchferry.rules.runtime.device_origins import DeviceOrigins, ReportedFile,
 from torchferry.rules.runtime.only_seen_at_run_time import OnlySeenAtRunTime
 from torchferry.rules.runtime.report import RuntimeReport, RuntimeUse
 from torchferry.source.kinds import Kind
+from torchferry.source.nodes import children_of
 from torchferry.source.python import PythonFile
 from torchferry.source.suppress import Suppression, suppressions
 from torchferry.source.text import SourceText, UndecodableError, decode_python
@@ -283,7 +284,7 @@ def spans(tree: ast.Module) -> dict[int, Span]:
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
-        children = [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+        children = [child for child in children_of(node) if not isinstance(child, ast.expr)]
         if isinstance(node, ast.stmt):
             span = Span(_first(node), _last(node), node)
             for line in range(span.first, span.last + 1):
@@ -294,11 +295,11 @@ def spans(tree: ast.Module) -> dict[int, Span]:
 
 def own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the nodes of a statement without those of the statements in it."""
-    stack: list[ast.AST] = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
+    stack: list[ast.AST] = [child for child in children_of(statement) if not isinstance(child, ast.stmt)]
     while stack:
         node = stack.pop()
         yield node
-        stack += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        stack += [child for child in children_of(node) if not isinstance(child, ast.stmt)]
 
 
 def _first(statement: ast.stmt) -> int:

@@ -31,6 +31,7 @@ from torchferry.rules.texts import is_text
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import nodes_in
 from torchferry.source.shell import Command, Word
 
 _PYTHON = lazy_regex(r"(?:python|pypy|ipython)[\d.]*(?:\.exe)?\Z")
@@ -192,14 +193,14 @@ def _names_python(word: ast.expr) -> bool:
 def _texts_of(context: PythonContext, expression: ast.expr) -> list[ast.Constant]:
     """Return the literals of a text, those of a variable with the value that the file gives it."""
     literals: list[ast.Constant] = []
-    for node in ast.walk(expression):
+    for node in nodes_in(expression):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             literals.append(node)
         elif isinstance(node, ast.Name):
             values = (assigned_value(context.file, binding) for binding in context.names.bindings(node))
             for value in values:
                 if value is not None and value is not expression:
-                    literals += [part for part in ast.walk(value) if isinstance(part, ast.Constant)]
+                    literals += [part for part in nodes_in(value) if isinstance(part, ast.Constant)]
     return literals
 
 

@@ -14,6 +14,7 @@ from torchferry.rules.base import PythonContext
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.source.flow.syntax import callee
 from torchferry.source.names import assigned_value
+from torchferry.source.nodes import children_of
 
 JIT = frozenset({"triton.jit", "triton.runtime.jit", "triton.runtime.jit.jit"})
 """What makes a kernel of a function."""
@@ -209,7 +210,7 @@ class _Contents:
             elif isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and node.id in imported):
                 self._add_name(node)
             inside = in_loop or isinstance(node, (ast.For, ast.While))
-            waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+            waiting += [(child, inside) for child in children_of(node)]
 
     def _add_call(self, call: ast.Call, in_loop: bool) -> None:
         context = self._context

@@ -8,6 +8,7 @@ from torchferry.core.messages import say
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.flow.trace import Path, Trace, TraceResult, best, no, undecided, yes
 from torchferry.source.flow.tracer import Tracer
+from torchferry.source.nodes import nodes_in
 
 _CHOICES = ("mode", "impl", "implementation", "method", "kernel", "algorithm", "strategy", "engine", "version")
 """Words of identifiers that hold a way of doing something; `cpu` beside `cuda` does not make them a device."""
@@ -91,5 +92,5 @@ def _has_peer_case(flow: Tracer, match: ast.Match) -> bool:
     return any(
         isinstance(pattern, ast.MatchValue) and flow.values.has_peer(pattern.value)
         for case in match.cases
-        for pattern in ast.walk(case.pattern)
+        for pattern in nodes_in(case.pattern)
     )
