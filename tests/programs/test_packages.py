@@ -233,3 +233,63 @@ COMMANDS = "import fire\nimport torch\ndef train():\n    import cupy\ndef test()
 )
 def test_commands_of_fire(command: str, expected: Verdict, tmp_path: Path) -> None:
     assert verdict(tmp_path, COMMANDS, others={"run.sh": f"{command}\n"}).verdict is expected
+
+
+READ = "nvmlInit()\nprint(nvmlDeviceGetCount())"
+TRIED = "try:\n    nvml.nvmlInit()\nexcept {}:\n    {}\nprint(nvml.nvmlDeviceGetCount())"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "what"),
+    [
+        # what a star brings of a package nobody has read
+        (program("print(array([1]))", "from cupy import *"), Verdict.BLOCKED, ["cupy"]),
+        (program("pass", "from flash_attn.flash_attn_interface import *"), Verdict.BLOCKED, ["flash-attn"]),
+        (program("FusedAdam([])", "from apex.optimizers import *"), Verdict.DECISIONS, []),
+        (program("print(StandardGpuResources())", "from faiss import *"), Verdict.DECISIONS, []),
+        (program("print(IndexFlatL2(4))", "from faiss import *"), Verdict.READY, []),
+        (program("nms(a, b, 0.5)", "from torchvision.ops import *"), Verdict.DECISIONS, []),
+        (program("pass", "try:\n    from cupy import *\nexcept ImportError:\n    pass"), Verdict.WITHOUT, []),
+        # what can be imported anywhere, and raises where it is called
+        (program("pass", "import pynvml"), Verdict.READY, []),
+        (program("pynvml.nvmlInit()", "import pynvml"), Verdict.BLOCKED, ["pynvml"]),
+        (program(READ, "from pynvml import nvmlInit, nvmlDeviceGetCount"), Verdict.BLOCKED, ["pynvml"]),
+        (program(READ, "from pynvml import *"), Verdict.BLOCKED, ["pynvml"]),
+        (program("pass\ndef other():\n    nvml.nvmlInit()", "import pynvml as nvml"), Verdict.READY, []),
+        (program(TRIED.format("nvml.NVMLError", "return"), "import pynvml as nvml"), Verdict.WITHOUT, []),
+        (program(TRIED.format("Exception", "return"), "import pynvml as nvml"), Verdict.WITHOUT, []),
+        (
+            program(TRIED.format("nvml.NVMLError_LibraryNotFound", "return"), "import pynvml as nvml"),
+            Verdict.WITHOUT,
+            [],
+        ),
+        (
+            program(TRIED.format("nvml.NVMLError_NotSupported", "return"), "import pynvml as nvml"),
+            Verdict.BLOCKED,
+            ["pynvml"],
+        ),
+        (program(TRIED.format("ImportError", "return"), "import pynvml as nvml"), Verdict.BLOCKED, ["pynvml"]),
+        (program(TRIED.format("nvml.NVMLError", "pass"), "import pynvml as nvml"), Verdict.BLOCKED, ["pynvml"]),
+        (
+            program(
+                "if args.gpu:\n    nvml.nvmlInit()",
+                "import pynvml as nvml",
+                ARGUMENTS + "parser.add_argument('--gpu', action='store_true')\nargs = parser.parse_args()",
+            ),
+            Verdict.WITHOUT,
+            [],
+        ),
+    ],
+)
+def test_names_of_packages_that_are_read_where_they_are_used(
+    tmp_path: Path, text: str, expected: Verdict, what: list[str]
+) -> None:
+    found = verdict(tmp_path, text)
+    assert (found.verdict, blocked_by(found)) == (expected, what)
+
+
+def test_each_function_that_uses_a_part_is_a_place_of_its_own(tmp_path: Path) -> None:
+    text = program(
+        "two()\ndef one():\n    faiss.GpuIndexFlat()\ndef two():\n    faiss.StandardGpuResources()", "import faiss"
+    )
+    assert verdict(tmp_path, text).verdict is Verdict.DECISIONS

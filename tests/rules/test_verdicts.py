@@ -242,8 +242,10 @@ ASKING = UNREAD + "print(torch.cuda.max_memory_allocated())\n"
     [
         (
             {"train.py": ASKING},
-            "Ready for Huawei Ascend after one safe fix, except for one place that could not be resolved.",
-            "ready after one fix, except for one place that could not be resolved",
+            "Ready for Huawei Ascend after one safe fix, except for one place that could not be resolved, if it can "
+            "rely on lab there, which nobody has verified.",
+            "ready after one fix, except for one place that could not be resolved, if it can rely on lab there, which "
+            "nobody has verified",
         ),
         (
             {"train.py": "from lab import *\ntorch.cuda.synchronize()\ntorch.cuda.empty_cache()\n"},

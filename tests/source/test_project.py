@@ -45,20 +45,20 @@ def test_a_name_is_found_behind_modules_that_import_everything(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "is_parsed"),
+    ("text", "is_parsed", "is_defined"),
     [
-        ("def made():\n    pass\n", "made", True),
-        ("class made:\n    pass\n", "made", True),
-        ("async  def \\\n  made(): pass\n", "made", True),
-        ("class\tmade: pass\n", "made", True),
-        ("def ｍade(): pass\n", "made", True),  # the same name to Python
-        ("made = print\n", "made", False),
-        ("from other import made\n", "made", False),
-        ("def making(): made\n", "made", False),
+        ("def made():\n    pass\n", True, True),
+        ("class made:\n    pass\n", True, True),
+        ("async  def \\\n  made(): pass\n", True, True),
+        ("class\tmade: pass\n", True, True),
+        ("def ｍade(): pass\n", True, True),  # the same name to Python
+        ("made = print\n", False, False),
+        ("from other import made\n", True, False),
+        ("def making(): made\n", False, False),
     ],
 )
 def test_a_file_is_parsed_for_a_definition_that_its_text_may_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, name: str, is_parsed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_parsed: bool, is_defined: bool
 ) -> None:
     (tmp_path / "m.py").write_text(text, encoding="utf-8")
     project = Project(tmp_path, ["m.py", "main.py"])
@@ -70,8 +70,34 @@ def test_a_file_is_parsed_for_a_definition_that_its_text_may_have(
         return file(self, path)
 
     monkeypatch.setattr(Project, "file", watched)
-    assert (project.definition(f"m.{name}", "main.py") is not None) == is_parsed
+    assert (project.definition("m.made", "main.py") is not None) == is_defined
     assert parsed == ["m.py"] * is_parsed
+
+
+@pytest.mark.parametrize(
+    ("passing", "name", "where"),
+    [
+        ({"pk/__init__.py": "from .inner import made\n"}, "pk.made", "pk/inner.py"),
+        ({"pk/__init__.py": "from pk.inner import made as other\n"}, "pk.other", "pk/inner.py"),
+        ({"pk/__init__.py": "from .inner import *\n"}, "pk.made", "pk/inner.py"),
+        ({"pk/__init__.py": "from .a import made\n", "pk/a.py": "from .inner import *\n"}, "pk.made", "pk/inner.py"),
+        ({"pk/__init__.py": "from .a import made\n", "pk/a.py": "from pk import made\n"}, "pk.made", None),
+        (
+            {"pk/__init__.py": "try:\n    from fast import made\nexcept ImportError:\n    from .inner import made\n"},
+            "pk.made",
+            None,
+        ),
+    ],
+)
+def test_a_definition_that_modules_pass_on(
+    tmp_path: Path, passing: dict[str, str], name: str, where: str | None
+) -> None:
+    files = {"pk/inner.py": "def made():\n    return 1\n", "main.py": "", **passing}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    found = Project(tmp_path, list(files)).definition(name, "main.py")
+    assert (None if found is None else found[0].path) == where
 
 
 def test_a_file_that_is_at_hand_is_asked_itself(tmp_path: Path) -> None:

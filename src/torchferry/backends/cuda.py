@@ -49,6 +49,7 @@ PACKAGE_KINDS = (
     "library",
     "compiler",
     "tool",
+    "driver",
     "runtime",
     "array",
     "data",
@@ -62,18 +63,18 @@ PACKAGE_KINDS = (
 """Why a distribution matters.
 
 torch: torch and its companions; kernels: CUDA kernels and what calls them; library: models or data structures of which
-a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit;
-runtime: an inference engine; array: arrays on the card beside torch; data: reads data on the card; simulation:
-simulates on the card; framework: chooses the device by itself, or is told it by words of its own; plain: torch code
-that follows the device that it is given; other: another framework, whose programs are not judged, and which programs of
-torch import as well, to read data or to draw curves; engine: another framework, which is imported to compute with it
-and for nothing else; host: does not touch a card.
+a part is compiled for CUDA; compiler: compiles kernels for the card; tool: drives the NVIDIA driver or toolkit, or
+speaks of them; driver: calls the NVIDIA driver's own library; runtime: an inference engine; array: arrays on the card
+beside torch; data: reads data on the card; simulation: simulates on the card; framework: chooses the device by itself,
+or is told it by words of its own; plain: torch code that follows the device that it is given; other: another framework,
+whose programs are not judged, and which programs of torch import as well, to read data or to draw curves; engine:
+another framework, which is imported to compute with it and for nothing else; host: does not touch a card.
 """
 
 COMPILED_KINDS = frozenset({"kernels", "library", "compiler"})
 """The kinds of what is compiled for CUDA: where its `torch.cuda.is_available()` is True, it starts its kernels."""
 
-NEEDING_KINDS = COMPILED_KINDS | {"array", "runtime", "data", "simulation"}
+NEEDING_KINDS = COMPILED_KINDS | {"array", "data", "driver", "runtime", "simulation"}
 """The kinds without which a program does not run, where a target has nothing in their place."""
 
 OTHER_FRAMEWORKS = frozenset({"other", "engine"})
@@ -97,6 +98,8 @@ class Package(NamedTuple):
         modules: Modules it installs, dotted where the top-level one is shared with others (`nvidia.dali`).
         kind: One of `PACKAGE_KINDS`.
         names: The names of its modules that need CUDA; None for all of them.
+        called: Beginnings of names that can be imported anywhere, and raise where they are called without CUDA.
+        error: The exception that they raise.
         imports_without_cuda: Whether its modules can be imported on a machine without CUDA.
         plain_path: One of `PLAIN_PATHS`.
         source: Where these facts come from.
@@ -106,6 +109,8 @@ class Package(NamedTuple):
     modules: tuple[str, ...]
     kind: str
     names: tuple[str, ...] | None
+    called: tuple[str, ...]
+    error: str
     imports_without_cuda: bool | Unknown
     plain_path: str | Unknown
     source: str
@@ -205,6 +210,8 @@ def _packages_of(table: str) -> Iterator[Package]:
                 tuple(modules.split()) if listed else (name.replace("-", "_"),),
                 group["kind"],
                 tuple(group["names"]) if "names" in group else None,
+                tuple(group.get("called", ())),
+                group.get("error", ""),
                 importable,
                 group.get("plain", UNKNOWN),
                 source,

@@ -29,7 +29,9 @@ class Around(NamedTuple):
         typing: Whether it is only for those who check types.
         imported: Whether it is run only where its file is imported: beside `if __name__ == "__main__"`.
         is_dead: Whether it stands behind a `return`, `raise` or the like that always runs.
-        after: The `try` statements that must not fail for the place to be run: it stands in their `else`.
+        after: The `try` statements that must not fail for the place to be run: it stands in their `else`, or behind
+            one whose handlers leave the block.
+        narrow: The `try` statements around that go on after errors of certain names alone: `except NVMLError`.
     """
 
     unit: FunctionNode | None
@@ -42,6 +44,7 @@ class Around(NamedTuple):
     imported: bool = False
     is_dead: bool = False
     after: tuple[ast.Try, ...] = ()
+    narrow: tuple[ast.Try, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -55,9 +58,9 @@ class Around(NamedTuple):
 
     def against(self, error: str) -> Around:
         """Return the same, of the attempts only those that go on where a certain error is raised."""
-        if not (error and self.copes):
+        if not (error and (self.copes or self.narrow)):
             return self
-        attempts = (each for each in self.attempts if copes(each, error))
+        attempts = (each for each in (*self.attempts, *self.narrow) if copes(each, error))
         suppressed = (each for each in self.suppressed if suppresses(each, error))
         return self._replace(attempts=tuple(attempts), suppressed=tuple(suppressed))
 
@@ -79,6 +82,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     suppressed: list[ast.expr] = []
     main, imported, is_dead = is_run_when_started(node), False, False
     attempts: list[ast.Try] = []
+    narrow: list[ast.Try] = []
     after: list[ast.Try] = []
     fallback: ast.Try | None = None
     unit: FunctionNode | None = None
@@ -86,8 +90,8 @@ def around(file: PythonFile, node: ast.AST) -> Around:
     parent = file.parents.get(child)
     while parent is not None:
         if isinstance(parent, ast.Try):
-            if child in parent.body and copes(parent):
-                attempts.append(parent)
+            if child in parent.body:
+                (attempts if copes(parent) else narrow).append(parent)
             elif child in parent.orelse and copes(parent):
                 after.append(parent)
         elif isinstance(parent, ast.ExceptHandler):
@@ -116,6 +120,7 @@ def around(file: PythonFile, node: ast.AST) -> Around:
             tests += _matched(file, parent)
         if isinstance(child, ast.stmt):
             tests += _ended_before(file, parent, child)
+            after += _left_before(parent, child)
             # `exit()` in a cell restarts the notebook, and the next cell runs
             is_cell = parent is file.tree and file.path.endswith(".ipynb")
             is_dead = is_dead or (not is_cell and _is_dead(file, parent, child))
@@ -124,9 +129,8 @@ def around(file: PythonFile, node: ast.AST) -> Around:
             break
         child, parent = parent, file.parents.get(parent)
     typing = any(wanted and last_name(test) == "TYPE_CHECKING" for test, wanted in tests)
-    return Around(
-        unit, tuple(tests), tuple(attempts), tuple(suppressed), fallback, main, typing, imported, is_dead, tuple(after)
-    )
+    stands = unit, tuple(tests), tuple(attempts), tuple(suppressed), fallback, main, typing, imported, is_dead
+    return Around(*stands, tuple(after), tuple(narrow))
 
 
 def unit_of(file: PythonFile, node: ast.AST) -> FunctionNode | None:
@@ -175,6 +179,17 @@ def _ended_before(file: PythonFile, parent: ast.AST, child: ast.stmt) -> list[tu
                 elif statement.orelse and _leaves(file, statement.orelse):
                     found.append((statement.test, True))
     return found
+
+
+def _left_before(parent: ast.AST, child: ast.stmt) -> list[ast.Try]:
+    """Return the attempts before a statement in its block of which each handler leaves it, and the program goes on."""
+    attempts: list[ast.Try] = []
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and child in block:
+            before = (each for each in block[: block.index(child)] if isinstance(each, ast.Try) and each.handlers)
+            attempts += (each for each in before if all(isinstance(one.body[-1], _EXITS) for one in each.handlers))
+    return attempts
 
 
 def _is_dead(file: PythonFile, parent: ast.AST, child: ast.stmt) -> bool:

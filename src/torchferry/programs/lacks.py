@@ -93,6 +93,9 @@ def raised_by(lack: Lack, node: ast.AST | None) -> str:
     What imports a package that is not there raises one error alone. A compiled module, or a package that is installed,
     fails in other ways too.
     """
+    package = cuda.packages().get(lack.what) if lack.source is Source.TABLE else None
+    if package is not None and package.error:
+        return package.error
     is_package = lack.source is Source.TABLE and rule_facts(lack.code).about is not Subject.COMPILED
     is_import = isinstance(node, (ast.Import, ast.ImportFrom)) or (
         isinstance(node, ast.Call) and last_name(node.func) in IMPORTING_NAMES

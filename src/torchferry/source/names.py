@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import Protocol
 
 from torchferry.core.budget import KeptWork, spend
@@ -21,6 +21,7 @@ from torchferry.source import import_calls
 from torchferry.source.exports import absolute_module
 from torchferry.source.import_calls import ImportCall
 from torchferry.source.python import PythonFile
+from torchferry.source.star_imports import StarImport, unread_module, uses_of_unread
 
 
 class Reference(NamedTuple):
@@ -59,18 +60,6 @@ class Resolved(NamedTuple):
     def whole(self, dotted: str) -> str:
         """Return the canonical name of a dotted name that begins so."""
         return ".".join((self.name, *dotted.split(".")[self.parts :]))
-
-
-class StarImport(NamedTuple):
-    """What `from module import *` binds.
-
-    Attributes:
-        names: The names that it is known to bind, with the canonical name of each.
-        unread: The modules that may bind more, since nobody could read what they export.
-    """
-
-    names: Mapping[str, str]
-    unread: tuple[str, ...]
 
 
 class ReExports(Protocol):
@@ -432,7 +421,8 @@ class Names:
             self._imported = {}
             for statement in self.file.imports:
                 for alias in statement.names:
-                    origin = self.binding_origin(alias)
+                    is_star = alias.name == "*"
+                    origin = unread_module(statement, self.stars()) if is_star else self.binding_origin(alias)
                     if origin is not None:
                         name = alias.name if isinstance(statement, ast.Import) else origin
                         self._imported.setdefault(origin.partition(".")[0], []).append((alias, name, origin))
@@ -443,7 +433,12 @@ class Names:
         bound: list[ast.AST] = []  # bindings of names that stand for something of the package
         for alias, name, origin in self._imports_by_package().get(package, ()):
             references.append(Reference(name, alias, None, origin))
-            bound.append(alias)
+            if alias.name != "*":
+                bound.append(alias)
+        for use, module in uses_of_unread(self, package):
+            chain = self._dotted(use)
+            name = ".".join((module, use.id, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
+            references.append(Reference(name, chain[-1], use, f"{module}.{use.id}"))
         bound += self._bound_by_stars(package)
         by_modules, steps = self._by_modules()
         work.spend(steps)  # by whoever asks, whether they are known by now or not

@@ -21,8 +21,9 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.compiled import NATIVE, CompiledCode
 from torchferry.source.exports import ModuleExports, module_exports, path_of_dotted, words_imported, words_passed_on
 from torchferry.source.kinds import SETTINGS, kind_of
-from torchferry.source.names import Names, Resolved, StarImport
+from torchferry.source.names import Names, Resolved
 from torchferry.source.python import PythonFile, UnparsableError, parse
+from torchferry.source.star_imports import StarImport
 from torchferry.source.text import SourceText, UndecodableError, decode_python
 
 _PARSED = 24
@@ -31,6 +32,9 @@ _PARSED = 24
 KEPT = 1_500_000
 """Nodes of the parsed files that are kept where questions come back to them: 700 MB, and 20 million characters of usual
 code. What is dropped is parsed again, and with it go all answers about its nodes."""
+
+_MOST_PASSED_ON = 8
+"""Modules that pass a definition on, one to the other, before giving up."""
 
 _MOST_ASKED = 200
 """Modules that are asked for one name; longer chains of re-exports are not followed."""
@@ -336,31 +340,41 @@ class Project:
     def definition(
         self, name: str, importer: str
     ) -> tuple[PythonFile, Names, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
-        """Return the function or class of the project that a canonical name means, with its file."""
-        module, _, member = name.rpartition(".")
-        path = self.module_path(module, importer) if module.strip(".") else None
-        loaded = self.file(path) if path is not None and self._may_define(path, member) else None
-        if loaded is None:
-            return None
-        file, names = loaded
-        for binding in names.module_bindings(member):
-            if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                return file, names, binding
+        """Return the function or class of the project that a canonical name means, with its file.
+
+        It stands in the module that the name says, or in the one from which that module passes it on.
+        """
+        for _ in range(_MOST_PASSED_ON):
+            module, _, member = name.rpartition(".")
+            path = self.module_path(module, importer) if module.strip(".") else None
+            loaded = self.file(path) if path is not None and self._may_define(path, member) else None
+            if loaded is None or path is None:
+                return None
+            file, names = loaded
+            bindings = names.module_bindings(member)
+            for binding in bindings:
+                if isinstance(binding, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    return file, names, binding
+            passed_on = names.binding_origin(bindings[0]) if len(bindings) == 1 else None
+            if passed_on is None or passed_on == name or not isinstance(bindings[0], ast.alias):
+                return None
+            name, importer = passed_on, path
         return None
 
     def _may_define(self, path: str, member: str) -> bool:
-        """Whether the text of a file may define a function or class of this name: parsing it all takes far longer."""
+        """Whether the text of a file may define a function or class of this name, or pass it on from another.
+
+        Parsing it all takes far longer.
+        """
         if path in self._files:
             return True
         may_define = self._definitions.get((path, member))
         if may_define is None:
             source = self.text(path)
             text = "" if source is None else source.text
-            may_define = self._definitions[path, member] = (
-                f"def {member}" in text
-                or f"class {member}" in text
-                or _wide_definition(member).search(text) is not None
-            )
+            defined = rf"\b(?:def|class)(?:[ \t\f]|\\\r?\n)+{re.escape(member)}\b"
+            says = member in text and ("import" in text or re.search(defined, text) is not None)
+            may_define = self._definitions[path, member] = says or bool(_ANY_NAME.search(text))
         return may_define
 
     @property
@@ -556,6 +570,8 @@ _IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULT
 
 
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")
+# all names of a module, or one with a letter beyond ASCII, which Python may take for another one
+_ANY_NAME = lazy_regex(r"\bimport\b[ \t]*\*|\b(?:def|class)(?:[ \t\f]|\\\r?\n)+\w*[^\x00-\x7f]")
 _OPERATORS = lazy_regex(
     r"[\"']([A-Za-z_]\w{0,100})::\w|\b(?:Library|load|load_inline)\([ \t\n]{0,40}(?:name[ \t]?=[ \t]?)?[\"'](\w+)[\"']"
 )
@@ -563,12 +579,6 @@ _EXTENSION_NAME = lazy_regex(r"(?:[Ee]xt|[Ee]xtension)\(\s*(?:name\s*=\s*)?[\"']
 
 
 @lru_cache(maxsize=1024)
-def _wide_definition(member: str) -> re.Pattern[str]:
-    """Return what finds a definition written otherwise than with one space; or with letters that Python takes for
-    others, so that any definition with a letter beyond ASCII is found."""
-    return re.compile(rf"\b(?:def|class)(?:[ \t\f]|\\\r?\n)+(?:{re.escape(member)}\b|\w*[^\x00-\x7f])")
-
-
 def extension_names(text: str) -> frozenset[str]:
     """Return the last names of the compiled modules that the text of a build script makes."""
     return frozenset(name.rpartition(".")[2] for name in _EXTENSION_NAME.findall(text))

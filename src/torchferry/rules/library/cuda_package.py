@@ -30,6 +30,7 @@ from torchferry.rules.guarded import MISSING, Guard, guard_of_import
 from torchferry.rules.library.named_in_settings import WORDS as NAMING_WORDS
 from torchferry.rules.library.named_in_settings import findings_in_settings
 from torchferry.source.kinds import Kind
+from torchferry.source.names import Reference
 
 _OTHER_RULES = frozenset({"flash-attn", "flash-attn-3", "flashinfer-python", "sageattention", "triton", "xformers"})
 """Packages that a rule of their own speaks of."""
@@ -90,24 +91,34 @@ class CudaPackage(Rule):
         return exemption is None or exemption.kind is Stays.CUDA_MODULE
 
     def _places(self, context: PythonContext, package: Package, top: str) -> Iterator[ast.AST]:
-        """Yield where a package is imported, or where one of the names that need CUDA is first used."""
+        """Yield where a package is imported, or where the names that need CUDA are used."""
+        references = context.names.references(top)
+        if package.called:
+            yield from (each.node for each in references if _is_called(each, package.called))
+            yield from (call for name, call in context.named_imports if name.startswith(package.called))
+        elif package.names is not None:
+            of_names = [each for each in references if each.name.startswith(package.names)]
+            imported = {each.name for each in of_names if each.is_import}  # the program ends there
+            yield from (each.node for each in of_names if each.is_import or each.bound not in imported)
+        else:
+            yield from self._imports(context, package, references)
+
+    @staticmethod
+    def _imports(context: PythonContext, package: Package, references: Iterable[Reference]) -> Iterator[ast.AST]:
         seen: set[ast.AST] = set()
-        for reference in context.names.references(top):
-            if package.names is not None:
-                if reference.name.startswith(package.names) and not seen:
-                    seen.add(reference.node)
-                    yield reference.node
-            elif isinstance(reference.node, ast.alias) and cuda.package_of_module(reference.name) is package:
+        for reference in references:
+            if isinstance(reference.node, ast.alias) and cuda.package_of_module(reference.name) is package:
                 statement = context.file.parents[reference.node]
                 if statement not in seen:
                     seen.add(statement)
                     yield statement
-        for module, call in context.named_imports if package.names is None else ():
+        for module, call in context.named_imports:
             if cuda.package_of_module(module) is package:
                 yield call
 
     def _report(self, context: PythonContext, place: ast.AST, package: Package, row: Row) -> Finding:
-        guard = guard_of_import(context, place, MISSING if package.names is None else "")
+        error = package.error or (MISSING if package.names is None else "")
+        guard = guard_of_import(context, place, error)
         by_parts = package.name in divided()
         serves = by_parts or _serves(package, row)
         takes_cpu = bool(row.extra.get("takes_cpu"))  # also where the program asks it for the card
@@ -137,6 +148,13 @@ class CudaPackage(Rule):
             installs=installs,
         )
         return reported._replace(package=package.name)
+
+
+def _is_called(reference: Reference, names: tuple[str, ...]) -> bool:
+    """Whether a name is used that raises where it is called, or all are imported by a star, to be called anywhere."""
+    if isinstance(reference.node, ast.alias):
+        return reference.node.name == "*"
+    return reference.name.startswith(names)
 
 
 def notes_framework(finding: Finding) -> bool:
