@@ -37,6 +37,7 @@ from torchferry.programs.program_facts import ProgramFacts
 from torchferry.programs.stored import (
     computed_members,
     is_empty,
+    is_of_loop,
     item_stores,
     loops_around,
     may_fill_anything,
@@ -218,6 +219,11 @@ class Members:
         around = (of._replace(keys=of.keys[:number]) for number in range(len(of.keys)))
         return any(self._is_replaced(each, of.keys[number]) for number, each in enumerate(around))
 
+    def may_replace(self, of: Object, name: str) -> bool:
+        """Whether the program may store something in the place of what a module or a class defines."""
+        stores = self._stores_into(_keys_of(of), name)
+        return stores is None or any(not self.is_later(store.base) for store in stores)
+
     def _is_replaced(self, of: SettingsObject, name: str) -> bool:
         """Whether the program surely stores something under a name in a table of settings."""
         keys = _keys_of(of)
@@ -344,7 +350,7 @@ class Members:
             bases = self._objects_of(("named in", base), Expression(file, names, base))
             if bases is not None:
                 yield bases, begin
-            if (bases is None or _is_of_loop(file, names, base)) and may_fill_anything(file, base):
+            if (bases is None or is_of_loop(names, base)) and may_fill_anything(file, base):
                 yield frozenset({None}), begin
 
     def _may_be_merged(self, name: str) -> bool:
@@ -582,12 +588,6 @@ def _keys_of(of: Object) -> tuple[object, ...]:
     if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
         return (of.key, *(of._replace(files=(file,)).key for file in of.files))
     return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
-
-
-def _is_of_loop(file: PythonFile, names: Names, node: ast.expr) -> bool:
-    """Whether a name is what a loop goes through: nobody knows which objects these are."""
-    bindings = names.reaching_bindings(node) if isinstance(node, ast.Name) else []
-    return any(isinstance(file.parents.get(each), (ast.For, ast.AsyncFor, ast.comprehension)) for each in bindings)
 
 
 def _is_record(of: TableObject) -> bool:

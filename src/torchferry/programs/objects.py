@@ -395,24 +395,7 @@ class Objects:
         qualified = where.names.qualified(node.func)
         if qualified is None:
             return None
-        return self.definition(qualified, where.file.path)
-
-    def definition(
-        self, name: str, importer: str, depth: int = 0
-    ) -> tuple[PythonFile, Names, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
-        """Return the function or class that a name means, also where modules of the project pass it on."""
-        found = self._sources.project.definition(name, importer)
-        if found is not None or depth > _DEEPEST:
-            return found
-        module, _, member = name.rpartition(".")
-        path = self._sources.project.module_path(module, importer) if module.strip(".") else None
-        loaded = self._sources.file(path) if path is not None else None
-        if loaded is None:
-            return None
-        origins = [loaded[1].binding_origin(binding) for binding in loaded[1].module_bindings(member)]
-        if len(origins) != 1 or origins[0] is None or origins[0] == name:
-            return None
-        return self.definition(origins[0], loaded[0].path, depth + 1)
+        return self._sources.project.definition(qualified, where.file.path)
 
     def _returned(
         self,

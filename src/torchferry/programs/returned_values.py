@@ -10,7 +10,7 @@ from torchferry.programs.answers import UNTOLD, Known, Truth, alike
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.decorators import changes_result
 from torchferry.programs.members import Members
-from torchferry.programs.object_kinds import ClassObject, Object
+from torchferry.programs.object_kinds import ClassObject, ModuleObject, Object
 from torchferry.programs.objects import Objects
 from torchferry.programs.parameters import Expression, given_itself
 from torchferry.programs.per_file import per_file
@@ -84,23 +84,80 @@ class ReturnedValues:
             depth: How many expressions were followed already.
             part: Which part of what it returns is asked for; None for all of it.
         """
-        defined: tuple[PythonFile, Names, ast.stmt] | None = None
-        if isinstance(node.func, ast.Name):
-            own = [each for each in where.names.bindings(node.func) if isinstance(each, ast.FunctionDef)]
-            defined = (where.file, where.names, own[0]) if len(own) == 1 else None
+        bindings = where.names.bindings(node.func) if isinstance(node.func, ast.Name) else []
+        if any(isinstance(each, ast.FunctionDef) for each in bindings):
+            meant = self._meant(where.part(node.func), bindings, depth)
+            return UNTOLD if meant is None else self._of_defined(where, node, meant, depth, part)
         qualified = where.names.qualified(node.func)
-        if defined is None and qualified is not None:
-            defined = self._sources.project.definition(qualified, where.file.path)
+        defined = self._sources.project.definition(qualified, where.file.path) if qualified is not None else None
         if defined is None and isinstance(node.func, ast.Attribute):
             return self._of_method(where, node, node.func.value, node.func.attr, depth, part)
         if defined is None and isinstance(node.func, (ast.Name, ast.Call)):
             return self._of_method(where, node, node.func, "__call__", depth, part)
-        function = defined[2] if defined is not None else None
-        if defined is None or not isinstance(function, ast.FunctionDef):
+        if defined is None or not isinstance(defined[2], ast.FunctionDef):
             return UNTOLD
+        file, names, function = defined
+        meant = self._meant(Expression(file, names, node), names.module_bindings(function.name), depth)
+        return UNTOLD if meant is None else self._of_defined(where, node, meant, depth, part)
+
+    def _of_defined(
+        self,
+        where: Expression,
+        node: ast.Call,
+        defined: tuple[PythonFile, Names, ast.FunctionDef],
+        depth: int,
+        part: int | None,
+    ) -> Known:
+        function = defined[2]
         inside = Expression(*defined[:2], node)
         inside = inside._replace(given=self._objects.arguments(where, node, inside, function))
         return self._of_function(inside, node, function, depth, part)
+
+    def _meant(
+        self, of: Expression, bindings: list[ast.AST], depth: int
+    ) -> tuple[PythonFile, Names, ast.FunctionDef] | None:
+        """Return the function that a name means; None where it may be bound to something else when it is called.
+
+        Args:
+            of: Where the name is bound.
+            bindings: What binds it there.
+            depth: How many expressions were followed already.
+        """
+        file, names = of.file, of.names
+        latest = sorted(bindings, key=lambda each: getattr(each, "lineno", 0), reverse=True)
+        scope = file.scope(latest[0])
+        chosen: ast.AST | None = None
+        for binding in latest if len(latest) > 1 else ():
+            # what `global` binds in a function is bound when that is called
+            truth = self._is_bound(of, binding, depth) if file.scope(binding) is scope else Truth.OPEN
+            if truth is Truth.OPEN:
+                return None
+            if truth is Truth.YES:
+                chosen = binding
+                break
+        chosen = latest[0] if len(latest) == 1 else chosen
+        if not isinstance(chosen, ast.FunctionDef):
+            return None
+        is_replaced = scope is file.tree and self._members.may_replace(ModuleObject(file.path), chosen.name)
+        return None if is_replaced else (file, names, chosen)
+
+    def _is_bound(self, of: Expression, binding: ast.AST, depth: int) -> Truth:
+        """Return whether a statement that binds a name is run; in a `try`, where its imports are known to fail."""
+        stands = around(of.file, of.file.statement(binding))
+        if stands.suppressed or len(stands.attempts) > 1 or (stands.fallback and stands.attempts):
+            return Truth.OPEN
+        for attempt in (*stands.attempts, *([stands.fallback] if stands.fallback else [])):
+            imports = (
+                each
+                for each in nodes_in(ast.Module(attempt.body, []))
+                if isinstance(each, (ast.Import, ast.ImportFrom))
+            )
+            if not any(self._values.is_present(name) is False for each in imports for name in _modules_of(each)):
+                return Truth.OPEN
+            if stands.attempts:
+                return Truth.NO
+        plain = stands._replace(attempts=(), fallback=None)
+        return self._members.runs(of, plain, depth + 1).truth
 
     def _of_method(
         self, where: Expression, node: ast.Call, of: ast.expr, name: str, depth: int, part: int | None
@@ -121,6 +178,8 @@ class ReturnedValues:
             method = self._objects.method(each, name) if isinstance(each, ClassObject) else None
             if method is None or not isinstance(each, ClassObject) or len(told) == _MOST_METHODS:
                 return UNTOLD
+            if self._is_bound_again(method) or self._members.may_replace(each, name):
+                return UNTOLD
             if name == "__call__" and each.made is None:
                 return UNTOLD  # a call of the class makes an object
             inside, function = method
@@ -132,6 +191,13 @@ class ReturnedValues:
             }
             told.append(self._of_function(inside._replace(given=given), node, function, depth, part))
         return alike(told) if told else UNTOLD
+
+    @staticmethod
+    def _is_bound_again(method: tuple[Expression, FunctionNode]) -> bool:
+        """Whether the body of a class binds the name of a method more than once."""
+        inside, function = method
+        owner = inside.file.parents.get(function)
+        return owner is not None and len(inside.names.bound_in(function.name, owner)) > 1
 
     def _of_function(
         self, inside: Expression, node: ast.Call, function: ast.FunctionDef, depth: int, part: int | None

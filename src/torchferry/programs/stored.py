@@ -402,3 +402,10 @@ def speaks_of_class(file: PythonFile, name: str) -> bool:
 def _last_words(file: PythonFile, _: None) -> frozenset[str]:
     """Return what stands behind the last dot of each text of a file."""
     return frozenset(str(each.value).rpartition(".")[2] for each in file.strings)
+
+
+def is_of_loop(names: Names, node: ast.expr) -> bool:
+    """Whether a name is what a loop goes through: nobody knows which objects these are."""
+    bindings = names.reaching_bindings(node) if isinstance(node, ast.Name) else []
+    loops = (ast.For, ast.AsyncFor, ast.comprehension)
+    return any(isinstance(names.file.parents.get(each), loops) for each in bindings)

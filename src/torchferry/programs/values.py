@@ -46,6 +46,11 @@ _MOST_WORDS = 4
 """Words of a command that are looked at for those without an option."""
 
 _HOST = {"sys.platform": "linux", "os.name": "posix"}
+_YES_ON_TARGET = frozenset(
+    {"torch.accelerator.is_available", "torch.cuda.is_available", "torch.distributed.is_available"}
+)
+"""Questions that are yes on a target with its card: a migration asks for its device instead."""
+
 _BY_LAUNCHERS = frozenset({"WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_NTASKS",
                           "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"})  # fmt: skip
 """Variables of the environment that `torchrun` and its like set: a default beside them says nothing."""
@@ -405,6 +410,8 @@ class Values(ABC):
         qualified = where.names.qualified(node.func) or ""
         if qualified == "platform.system":
             return Known("Linux")
+        if qualified in _YES_ON_TARGET:
+            return Known(True)
         if name in ("get", "getenv", "pop") and node.args:
             return self._got(where, node, qualified, depth)
         if name == "getattr" and len(node.args) > 1:
