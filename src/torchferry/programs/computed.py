@@ -10,10 +10,11 @@ from itertools import islice, product
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
+from torchferry.programs.parameters import default_of
 from torchferry.programs.stored import returns_of
 from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
-from torchferry.source.import_calls import import_of
+from torchferry.source.import_calls import argument, handed_imports, import_of
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.nodes import nodes_in
 from torchferry.source.project import Project
@@ -66,7 +67,7 @@ class Computed(NamedTuple):
     is_probe: bool = False
 
 
-def _is_probe(file: PythonFile, call: ast.Call) -> bool:
+def _is_probe(file: PythonFile, call: ast.expr) -> bool:
     """Whether a function imports a module for nothing but the answer whether it is there.
 
     What loads plugins takes nothing of them either, and does not answer: they count by being imported.
@@ -79,13 +80,28 @@ def _is_probe(file: PythonFile, call: ast.Call) -> bool:
     return bool(answers) and is_answer and bool(around(file, call).attempts)
 
 
-def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.Call]:
+def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.expr]:
     """Yield the calls that import what a text names: a module, or an object together with its module."""
     yield from (found.call for found in names.import_calls())
     for name, functions in LOCATORS.items():
         for call in file.calls_by_name(name):
             if names.qualified(call.func) in functions:
                 yield call
+
+
+_BY_PATH = {"spec_from_file_location": "location", "SourceFileLoader": "path", "load_source": "pathname"}
+"""Functions of importlib and imp that load a module from a file, and the argument, the second one, that is its path."""
+
+_PATHS = frozenset(
+    {"os.path.abspath", "os.path.expanduser", "os.path.join", "os.path.normpath", "os.path.realpath", "pathlib.Path"}
+)
+"""What gives back a path that ends with its arguments."""
+
+
+def calls_loading(file: PythonFile) -> Iterator[ast.Call]:
+    """Yield the calls of a file that load a module by the path of its file."""
+    for name in _BY_PATH:
+        yield from file.calls_by_name(name)
 
 
 _HYDRA = ("get_class", "get_method", "get_object", "get_static_method")
@@ -118,7 +134,7 @@ class ComputedNames:
         self._parsed = 0
         self._callers: dict[str, list[str]] = {}
         self._every: dict[tuple[ast.expr, int], bool] = {}
-        self._passed: dict[tuple[str, str, int], tuple[str, ...]] = {}
+        self._passed: dict[tuple[str, str, int, tuple[str, ...]], tuple[str, ...]] = {}
 
     def of(self, path: str) -> Iterator[Computed]:
         """Yield what the calls of a file or a notebook import."""
@@ -128,9 +144,11 @@ class ComputedNames:
         file, names = loaded
         for call in calls_importing(file, names):
             computed = self._of_call(file, names, call)
-            if last_name(call.func) in LOCATORS:
+            if isinstance(call, ast.Call) and last_name(call.func) in LOCATORS:
                 computed = computed._replace(names=tuple(self._module_of(name, path) for name in computed.names))
             yield computed
+        for loading in calls_loading(file):
+            yield self._of_loading(file, names, loading)
         for call in local_hub_calls(file, names):
             modules = [each for each in hub_modules(file, call) if self._project.module_path(each, path) is not None]
             if modules:
@@ -150,20 +168,21 @@ class ComputedNames:
             module = module.rpartition(".")[0]
         return module or whole
 
-    def _of_call(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
+    def _of_call(self, file: PythonFile, names: Names, call: ast.expr) -> Computed:
         self._steps = 0
-        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        imported = import_of(names, call)
-        name = imported.asked if imported is not None else call.args[0] if call.args else keywords.get("name")
+        arguments = call.args if isinstance(call, ast.Call) else []
+        keywords = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
+        imported = import_of(names, call) if isinstance(call, ast.Call) else handed_imports(file).get(call)
+        name = imported.asked if imported is not None else arguments[0] if arguments else keywords.get("name")
         found = self._values(file, names, name, 0) if name is not None else (HOLE,)
-        package = call.args[1] if len(call.args) > 1 else keywords.get("package")
-        if package is not None and last_name(call.func) == "import_module":
+        package = arguments[1] if len(arguments) > 1 else keywords.get("package")
+        if package is not None and isinstance(call, ast.Call) and last_name(call.func) == "import_module":
             anchors = self._values(file, names, package, 0)
             found = tuple(
                 _beside(anchor, value) if value.startswith(".") else value
                 for value, anchor in product(found, anchors[:1])
             )
-        every = name is not None and self._is_every(file, names, name)
+        every = name is not None and (isinstance(name, ast.Tuple) or self._is_every(file, names, name))
         indented = file.statement(call).col_offset > 0
         holder: ast.AST | None = file.enclosing_class(call)
         if holder is None:
@@ -171,6 +190,22 @@ class ComputedNames:
             holder = function if function is not None and function.name == "__getattr__" else None
         text = " ".join(file.text(call).split())[:80]
         return Computed(call.lineno, text, found, every, indented, getattr(holder, "name", ""), _is_probe(file, call))
+
+    def _of_loading(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
+        """Return the modules that a call loads by the path of their file, each told from the project's root."""
+        self._steps = 0
+        path = argument(call, 1, _BY_PATH[last_name(call.func)])
+        modules: dict[str, None] = {}
+        for value in self._values(file, names, path, 0) if path is not None else (HOLE,):
+            known = value.rpartition(HOLE)[2].lstrip("./")
+            files = [each for each in self._project.paths if f"/{each}".endswith(f"/{known}")] if known else []
+            if files:
+                modules |= dict.fromkeys(f"{ROOT}{dotted(each.removesuffix('.py'))}" for each in sorted(files))
+            elif HOLE in value:
+                modules[HOLE] = None
+        text = " ".join(file.text(call).split())[:80]
+        every = path is not None and self._is_every(file, names, path)
+        return Computed(call.lineno, text, tuple(modules), every, indented=file.statement(call).col_offset > 0)
 
     def _values(self, file: PythonFile, names: Names, node: ast.expr, depth: int) -> tuple[str, ...]:
         """Return the texts that an expression may have."""
@@ -189,6 +224,9 @@ class ComputedNames:
             yield from self._values(file, names, node.value, depth)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             yield from self._joined(file, names, [node.left, node.right], depth)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):  # of a path
+            for before, after in product(*(self._values(file, names, each, depth) for each in (node.left, node.right))):
+                yield f"{before}/{after}"
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             for value in self._values(file, names, node.left, depth):
                 yield re.sub(r"%\w", HOLE, value)
@@ -197,6 +235,9 @@ class ComputedNames:
                 yield from self._values(file, names, choice, depth)
         elif isinstance(node, ast.Subscript):
             yield from self._items(file, names, node.value, depth)
+        elif isinstance(node, (ast.List, ast.Tuple, ast.Set)):  # what stands beside a function that imports each
+            for element in node.elts:
+                yield from self._values(file, names, element, depth)
         elif isinstance(node, ast.Name):
             yield from self._variable(file, names, node, depth)
         elif isinstance(node, ast.Call):
@@ -209,6 +250,10 @@ class ComputedNames:
             yield "".join(values)
 
     def _called(self, file: PythonFile, names: Names, node: ast.Call, depth: int) -> Iterator[str]:
+        if names.qualified(node.func) in _PATHS and node.args:
+            for parts in product(*(self._values(file, names, part, depth) for part in node.args)):
+                yield "/".join(parts)
+            return
         if isinstance(node.func, ast.Attribute):
             of = node.func.value
             if node.func.attr == "format":
@@ -292,13 +337,17 @@ class ComputedNames:
         positions = [*arguments.posonlyargs, *arguments.args]
         bound = isinstance(file.parents.get(function), ast.ClassDef)
         index = positions.index(argument) - bound if argument in positions else -1
-        key = (function.name, argument.arg, index)
+        default = default_of(arguments, argument)
+        defaults = self._values(file, names, default, depth) if default is not None else ()
+        key = (function.name, argument.arg, index, defaults)
         if key not in self._passed:
             self._passed[key] = (HOLE,)  # ends recursion
             self._passed[key] = _first(self._values_passed(*key, depth))
         yield from self._passed[key]
 
-    def _values_passed(self, function: str, argument: str, index: int, depth: int) -> Iterator[str]:
+    def _values_passed(
+        self, function: str, argument: str, index: int, defaults: tuple[str, ...], depth: int
+    ) -> Iterator[str]:
         """Yield what the calls of a function, by its name, give to a parameter."""
         calls = 0
         for file, names, call in self._calls(function):
@@ -309,8 +358,7 @@ class ComputedNames:
             given = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
             if given is None and 0 <= index < len(call.args):
                 given = call.args[index]
-            if given is not None:
-                yield from self._values(file, names, given, depth)
+            yield from self._values(file, names, given, depth) if given is not None else defaults
         if not calls or self._parsed > _MOST_PARSED:
             yield HOLE
 

@@ -20,7 +20,7 @@ from torchferry.rules.file_result import FileResult
 from torchferry.rules.words import BETWEEN_NAMES
 from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.kinds import Kind
-from torchferry.source.names import Names
+from torchferry.source.names import Names, assigned_value
 from torchferry.source.nodes import nodes_in
 from torchferry.source.python import PythonFile
 from torchferry.source.python_commands import STARTERS, started_commands
@@ -246,12 +246,28 @@ def _run_inside(file: PythonFile, names: Names) -> Iterator[StartCommands]:
         call = file.parents.get(callee)
         if not isinstance(call, ast.Call) or call.func is not callee:
             continue
-        texts = [text for part in nodes_in(call) if isinstance(part, ast.expr) for text in [string_value(part)] if text]
+        texts = [text for part in _said_in(file, names, call) for text in [string_value(part)] if text]
         words = ["-m", *texts[:1]] if last_name(callee) == "run_module" else [t for t in texts if t.endswith(".py")][:1]
         if words:
             yield StartCommands(
                 _location(file, call), (Command((), tuple(Word(word, 0, 0) for word in ("python", *words))),)
             )
+
+
+def _said_in(file: PythonFile, names: Names, call: ast.Call) -> list[ast.expr]:
+    """Return the expressions in a call, and those that its variables stand for: `with open(path) as code`."""
+    said = [each for each in nodes_in(call) if isinstance(each, ast.expr)]
+    for name in said:  # those of variables are added while it runs
+        for binding in names.reaching_bindings(name) if isinstance(name, ast.Name) and len(said) < _MOST_SAID else ():
+            item = file.parents.get(binding)
+            value = item.context_expr if isinstance(item, ast.withitem) else assigned_value(file, binding)
+            if value is not None and value not in said:
+                said += [each for each in nodes_in(value) if isinstance(each, ast.expr)]
+    return said
+
+
+_MOST_SAID = 200
+"""Expressions that are looked at for one call."""
 
 
 def _location(file: PythonFile, call: ast.Call) -> Location:

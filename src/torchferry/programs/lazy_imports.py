@@ -19,6 +19,7 @@ from torchferry.source.import_calls import all_import_calls, argument
 from torchferry.source.lazy_packages import LazyExports, exports_for_types, lazy_exports
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.outline import Outline
+from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
 Texts = Callable[[PythonFile, Names, ast.expr], tuple[str, ...]]
@@ -235,3 +236,25 @@ def _argument(file: PythonFile, owner: ast.ClassDef, asked: ast.expr | None) -> 
     if name in arguments[1:]:
         return arguments.index(name) - 1, name
     return (len(arguments), name) if name in {each.arg for each in maker.args.kwonlyargs} else None
+
+
+def names_taken(project: Project, path: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that an import takes of a module; a star takes those in `__all__`, and imports what is a module.
+
+    Where `__all__` of a package is computed, it may name each of its modules.
+
+    Args:
+        project: The project.
+        path: The file of the module; None for one that has none.
+        names: The names as they are written.
+    """
+    if path is None or "*" not in names or not path.endswith("__init__.py"):
+        return names
+    source = project.text(path)
+    exports = project.exports(path) if source is not None and "__all__" in source.text else None
+    if exports is None:
+        return names
+    folder = path.removesuffix("__init__.py")
+    stems = (each.removeprefix(folder).removesuffix(".py") for each in project.paths if each.startswith(folder))
+    below = sorted(stem.removesuffix("/__init__") for stem in stems) if exports.is_open else ()
+    return (*names, *(exports.declared or ()), *(stem for stem in below if stem.isidentifier() and stem != "__init__"))

@@ -29,7 +29,7 @@ from torchferry.programs.instantiated import (
     said_in,
     tags_read_in,
 )
-from torchferry.programs.lazy_imports import LazyImports
+from torchferry.programs.lazy_imports import LazyImports, names_taken
 from torchferry.programs.plugin_points import LOADING, WORDS, AskedPlugins, PluginPoints, plugin_calls, plugin_points
 from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.flow.syntax import last_name, string_value
@@ -182,7 +182,8 @@ class Modules:
             paths = [] if is_others else [path for path in paths if path.endswith("/__init__.py")]
         # a name may be a module itself: from package import module; the package may have no file of its own
         is_folder = bool(paths) or module.startswith(".") or module.rpartition(".")[2] in self._folder_names
-        inner = [self.find(f"{module}.{name}", importer) for name in (imported.names if is_folder else ())]
+        taken = names_taken(self.project, self.find(module, importer), imported.names) if is_folder else ()
+        inner = [self.find(f"{module}.{name}", importer) for name in taken]
         paths += (path for path in inner if path is not None)
         for own in paths[:]:
             if self.lazy.exports(own) is not None:
@@ -281,11 +282,8 @@ class Modules:
                 self._by_last.setdefault(stem.rpartition("/")[2], []).append(path)
         parts = module.split(".")
         ending = "/" + "/".join(parts)
-        found = [
-            path
-            for path in self._by_last.get(parts[-1], ())
-            if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)
-        ]
+        alike = self._by_last.get(parts[-1], ())
+        found = [path for path in alike if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)]
         free = [path for path in found if not self._is_inner(path, len(parts))]
         return (free[0] if len(free) == 1 else None), (found[0] if len(found) == 1 else None)
 

@@ -62,7 +62,7 @@ from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_run_when_started
 
-_IMPLICIT = frozenset({"forward", "backward", "setup_context", "main"})
+_IMPLICIT = frozenset({"forward", "backward", "setup_context", "main", "reset_parameters", "extra_repr"})
 """Methods that torch calls, beside those with two underscores."""
 
 MOST_PLACES = 1_000

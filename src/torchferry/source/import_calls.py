@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.python import PythonFile
@@ -55,13 +56,14 @@ class ImportCall(NamedTuple):
     """A call that imports.
 
     Attributes:
-        call: The call.
-        asked: The expression that names the module; None where it is given none.
+        call: The call; where the function is only spoken of, and nobody can tell who calls it, that place.
+        asked: The expression that names the module; a tuple of them where the function is handed on together with the
+            names, as to `map`; None where it is given none.
         how: When it imports, and what it gives back.
         member: What it takes from the module, where that is written down; empty for the module itself.
     """
 
-    call: ast.Call
+    call: ast.expr
     asked: ast.expr | None
     how: ImportTime = ImportTime.AT_ONCE
     member: str = ""
@@ -74,6 +76,8 @@ class ImportCall(NamedTuple):
         """
         asked, call = self.asked, self.call
         name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
+        if not isinstance(call, ast.Call):
+            return ""
         called = _last_name(call.func)
         if name.startswith(".") or (called == "import_module" and len(call.args) != 1):
             return ""
@@ -140,7 +144,7 @@ def import_of(names: MeaningOfNames, call: ast.Call) -> ImportCall | None:
     """Return what a call imports; None for a call that does something else."""
     called = _last_name(call.func)
     if called not in IMPORTING_NAMES:
-        return None
+        return handed_imports(names.file).get(call)
     if called in _PLAIN:
         return ImportCall(call, argument(call, 0, "name"))
     if called == _BY_SPEC:
@@ -160,6 +164,65 @@ def all_import_calls(names: MeaningOfNames) -> Iterator[ImportCall]:
         imported = import_of(names, call)
         if imported is not None:
             yield imported
+    yield from handed_imports(file).values()
+
+
+_HANDED: WeakKeyDictionary[PythonFile, Mapping[ast.expr, ImportCall]] = WeakKeyDictionary()
+
+
+def handed_imports(file: PythonFile) -> Mapping[ast.expr, ImportCall]:
+    """Return where `import_module` or `__import__` is called by another name, handed on, or kept, by the place.
+
+    `load = importlib.import_module; load("nets")`, `map(import_module, names)`, `TABLE = {"load": import_module}`.
+    """
+    if file not in _HANDED:
+        text = file.source.text
+        is_spoken_of = any(name in text for name in _PLAIN)
+        _HANDED[file] = {each.call: each for each in _handed_on(file)} if is_spoken_of else {}
+    return _HANDED[file]
+
+
+def _handed_on(file: PythonFile) -> Iterator[ImportCall]:
+    functions: list[ast.expr] = [each for name in _PLAIN for each in _said(file, name)]
+    functions += [each for name in _PLAIN for each in file.attributes.get(name, ())]
+    aliases = (alias for statement in file.imports for alias in statement.names)
+    functions += [
+        each for alias in aliases if alias.name in _PLAIN and alias.asname for each in _said(file, alias.asname)
+    ]
+    for call in file.calls_by_name("getattr"):
+        if any(isinstance(each, ast.Constant) and each.value in _PLAIN for each in call.args[1:2]):
+            functions.append(call)
+    for function in functions:  # those that stand for them are added while it runs
+        parent = file.parents[function]
+        called = file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        if isinstance(called, ast.Call) and called.func is function:
+            if _last_name(function) not in _PLAIN:
+                yield ImportCall(called, argument(called, 0, "name"))
+        elif isinstance(called, ast.Call):
+            given = (*called.args, *(keyword.value for keyword in called.keywords))
+            arguments = [each for each in given if each is not function]
+            if arguments and _last_name(called.func) not in _ASKING:
+                yield ImportCall(called, ast.copy_location(ast.Tuple(arguments, ast.Load()), called))
+            elif not arguments:
+                yield ImportCall(function, None)
+        elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and parent.value is function:
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    functions += [each for each in _said(file, target.id) if each not in functions]
+                else:
+                    yield ImportCall(function, None)
+        elif not isinstance(parent, (ast.Attribute, ast.Compare, ast.Expr)):
+            yield ImportCall(function, None)
+
+
+_ASKING = frozenset({"callable", "getattr", "hasattr", "isinstance", "signature", "wraps"})
+"""Functions that ask something of a function, and do not call it."""
+
+
+def _said(file: PythonFile, name: str) -> Iterator[ast.Name]:
+    """Yield where a name is read."""
+    return (each for each in file.names.get(name, ()) if isinstance(each.ctx, ast.Load))
 
 
 def module_named_by(names: MeaningOfNames, node: ast.AST) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -16,24 +17,28 @@ from torchferry.core.record import NamedTuple
 from torchferry.source.lazy_packages import MAY_BE_LAZY
 from torchferry.source.lines import line_matches
 from torchferry.source.nodes import nodes_in
+from torchferry.source.text import in_utf8
 
 _STATEMENT = (
-    rb"(?:from[ \t]+(?P<module>[\w.]+)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
-    rb"(?:\((?P<many>[^()#]*(?:#[^\n]*\n[^()#]*)*)\)|(?P<names>(?=[\w*])(?:[^\r\n#;(\\]+|\\\r?\n)+))"
-    rb"|import[ \t]+(?P<modules>(?:[\w., \t]+|\\\r?\n)+))"
+    rb"(?:from[ \t]+(?P<module>[\w.\x80-\xff]+)(?:[ \t]+|(?<=\.))import\b[ \t]*(?:\\\r?\n[ \t]*)?"
+    rb"(?:\((?P<many>[^()#]*(?:#[^\n]*\n[^()#]*)*)\)|(?P<names>(?=[\w*\x80-\xff])(?:[^\r\n#;(\\]+|\\\r?\n)+))"
+    rb"|import[ \t]+(?P<modules>(?:[\w., \t\x80-\xff]+|\\\r?\n)+))"
 )
+"""An import, in UTF-8: modules and names may have any letters, `网络` as well as `net`."""
+
 _BEFORE = rb"(?:(?=[tefiw])(?:(?:try|else|finally)[ \t]*|(?:if|elif|except|with)\b[^\n:#]*):[ \t]*)?"
 _IMPORT = lazy_regex(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
 _BEHIND = lazy_regex(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
 _LINE_ENDS = (b"\n", b"\r", b"")
-_NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*]+)")
+_NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*\x80-\xff]+)")
 _MAIN = lazy_regex(
     rb"^(?:if\b[^:#]{1,200}?\b__(?:name__\b[^:#]{1,100}?\b__main|main__\b[^:#]{1,100}?\b__name)__"
     rb"|@(?:\w+\.)*(?:automain|call_parse)\b)",
     re.MULTILINE,
 )
 _DOES = lazy_regex(
-    rb"^(?:(?:for|while|with|if|try|raise)\b|[A-Za-z_][\w.]*[ \t]*(?:[(\[]|=[ \t]*[\w.]+\()|@\w+\.\w|# ?(?:%%|In\[))",
+    rb"^(?:(?:for|while|with|if|try|raise)\b|@\w+\.\w|# ?(?:%%|In\[)"
+    rb"|[A-Za-z_\x80-\xff][\w.\x80-\xff]*[ \t]*(?:[(\[]|=[ \t]*[\w.\x80-\xff]+\())",
     re.MULTILINE,
 )
 _TEST = lazy_regex(rb"^[ \t]*(?:async )?def test_", re.MULTILINE)
@@ -87,6 +92,7 @@ class Outline(NamedTuple):
 
 def outline(path: str, data: bytes) -> Outline:
     """Read the outline of a file from its bytes."""
+    data = in_utf8(data)
     imports: list[Import] = []
     line, counted = 1, 0
     quoted: list[int] | None = None
@@ -119,8 +125,9 @@ def outline(path: str, data: bytes) -> Outline:
 
 
 _IMPORTS_BY_NAME = (
-    b"import_module(", b"__import__(", b"pydoc", b"resolve_name(", b"hydra.utils", b"hub.load(", b"lazy_loader",
+    b"import_module", b"__import__", b"pydoc", b"resolve_name(", b"hydra.utils", b"hub.load(", b"lazy_loader",
     b"lazy_import", b"LazyLoader(", b"optional_import", b"safe_import", b"module_from_spec(",
+    b"spec_from_file_location", b"SourceFileLoader", b"load_source",
 )  # fmt: skip
 """What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra, and those that
 import lazily or where the module is there."""
@@ -168,4 +175,5 @@ def _imports(match: re.Match[bytes], line: int, indented: bool) -> Iterator[Impo
 
 
 def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")
+    text = name.decode("utf-8", "replace")
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)  # as Python reads names

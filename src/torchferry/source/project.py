@@ -24,7 +24,7 @@ from torchferry.source.kinds import SETTINGS, kind_of
 from torchferry.source.names import Names, Resolved
 from torchferry.source.python import PythonFile, UnparsableError, parse
 from torchferry.source.star_imports import StarImport
-from torchferry.source.text import SourceText, UndecodableError, decode_python
+from torchferry.source.text import SourceText, UndecodableError, decode_python, in_utf8
 
 _PARSED = 24
 """How many parsed files are kept, so that memory does not grow with the project."""
@@ -550,12 +550,12 @@ class Project:
             self._importers = {}
             for path in sorted(self.paths):
                 try:
-                    data = read_regular(self.root / path)
+                    data = in_utf8(read_regular(self.root / path))
                 except OSError:
                     continue
                 parts = {part for word in _IMPORTED_WORD.findall(data) for part in word.split(b".")}
                 for part in parts | ({_STAR.encode()} if b"import *" in data else set()):
-                    self._importers.setdefault(part.decode("ascii", "replace"), []).append(path)
+                    self._importers.setdefault(part.decode("utf-8", "replace"), []).append(path)
         return self._importers.get(stem, [])
 
 
@@ -566,7 +566,7 @@ def _size(loaded: tuple[PythonFile, Names] | None) -> int:
 _STAR = "*"
 """The name under which files are kept that import everything of a module."""
 
-_IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import\b", re.MULTILINE)
+_IMPORTED_WORD = lazy_regex(rb"^[ \t]*from[ \t]+([.\w\x80-\xff]+)[ \t]+import\b", re.MULTILINE)
 
 
 _BUILD_SCRIPT = lazy_regex(r"(?:^|/)(?:setup|build|make)\w*\.py\Z")

@@ -176,6 +176,20 @@ def decode_python(data: bytes) -> SourceText:
     return _decode(data, info.name, b"")
 
 
+def in_utf8(data: bytes) -> bytes:
+    """Return the bytes of Python source in UTF-8, without a byte-order mark; as they are where they do not decode."""
+    if data.isascii():
+        return data
+    if data.startswith(codecs.BOM_UTF8):
+        return data[len(codecs.BOM_UTF8) :]
+    if _cookie(data) is None:
+        return data
+    try:
+        return decode_python(data).text.encode()
+    except UndecodableError:
+        return data
+
+
 def decode_text(data: bytes) -> SourceText:
     """Decode a file that is not Python: by byte-order mark, else as UTF-8.
 
