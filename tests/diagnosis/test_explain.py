@@ -450,3 +450,20 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytes
     assert [(Path(each.name).name, "Permission denied" in str(each.reason)) for each in diagnosis.not_read] == [
         ("locked", True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("link", "complete"), [("rank_0.log", True), (".", True), ("../outside.log", False), ("gone.log", False)]
+)
+def test_no_failure_is_no_success_where_something_was_not_read(link: str, complete: bool, tmp_path: Path) -> None:
+    """A link to what is read at its own place leaves nothing out; one that leads elsewhere does."""
+    (tmp_path / "logs").mkdir()
+    folder = logs(tmp_path / "logs", {"rank_0.log": "step 1\n"})
+    (tmp_path / "outside.log").write_text(f"{CAUSE}\n", encoding="utf-8")
+    (folder / "latest").symlink_to(link)
+    diagnosis = explained(folder)
+    assert (diagnosis.failed, diagnosis.is_unknown) == (False, not complete)
+    done = torchferry("explain", str(folder))
+    assert done.returncode == (0 if complete else 1)
+    assert done.stdout.startswith("no failure recognized" if complete else "not known: ")
+    assert json.loads(torchferry("explain", str(folder), "-f", "json").stdout)["complete"] is complete

@@ -204,6 +204,18 @@ def first_match(entries: Iterable[KnownError], text: str, where: tuple[str, ...]
     return None
 
 
+def cause_of_exception(backend: type[DataOwner] | None, kind: str, text: str) -> ErrorMatch | None:
+    """Return what an exception that ended a program means; None where no entry names a cause.
+
+    Args:
+        backend: The target that the program ran on.
+        kind: The exception's class.
+        text: What it says.
+    """
+    causes = [entry for entry in errors_of(backend) if entry.role == "cause"]
+    return first_match(causes, f"{kind}: {text}", ("machine", "log"))
+
+
 def _owner(backend: type[DataOwner], path: Path) -> str:
     """Return the target whose own file it is: one that inherits the table of another has the other's entries."""
     bases = [base for base in backend.__mro__ if issubclass(base, DataOwner) and hasattr(base, "NAME")]
