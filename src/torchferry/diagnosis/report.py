@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from torchferry import __version__
+from torchferry.backends.library_owners import LibraryOwner, owner_of_function, owner_of_library
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import masked
@@ -183,9 +184,20 @@ def _failure_sections(failure: Failure, lang: str) -> Iterator[ReportSection]:
         yield ReportSection(say("Why"), causes)
     else:
         yield ReportSection(say("Why, the likeliest first"), items=causes, is_numbered=True)
+    owner = _owner_of(failure)
+    if owner is not None:
+        yield ReportSection(say("Whose it is"), (f"{owner.package.render(lang)} ({owner.target})",))
     remedy = (masked(match.remedy.render(lang)),) if match.remedy.en else ()
     yield ReportSection(say("What to do"), remedy, verbatim=tuple(map(masked, match.commands())))
     yield ReportSection(None, (say("source: {source}", source=match.entry.source).render(lang),))
+
+
+def _owner_of(failure: Failure) -> LibraryOwner | None:
+    """Return the package that should have brought what a message says is missing; None for another message."""
+    groups = failure.first.match.groups
+    if groups.get("library"):
+        return owner_of_library(groups["library"])
+    return owner_of_function(groups["symbol"]) if groups.get("symbol") else None
 
 
 def _unknown(raised: Raised, lang: str) -> ReportSection:
@@ -259,7 +271,7 @@ def document(diagnosis: RunDiagnosis, lang: str) -> str:
 
 
 def _failure_document(failure: Failure, lang: str) -> dict[str, Any]:
-    match, entry = failure.first.match, failure.entry
+    match, entry, owner = failure.first.match, failure.entry, _owner_of(failure)
     return {
         "entry": entry.key,
         "code": entry.code,
@@ -269,6 +281,7 @@ def _failure_document(failure: Failure, lang: str) -> dict[str, Any]:
         "remedy": masked(match.remedy.render(lang)),
         "commands": [masked(command) for command in match.commands()],
         "source": entry.source,
+        "package": owner.package.render(lang) if owner is not None else "",
         "count": failure.lines,
         "places": [_place_document(each) for each in failure.all],
     }

@@ -26,6 +26,7 @@ def probe_masks(context: CheckContext) -> Iterator[Result]:
                     "a row in which everything is masked has no result that is right: the card and the CPU have "
                     "another convention, and NaN spreads from it"
                 ),
+                "torchferry nan -- python YOUR_PROGRAM.py  # says whether one comes of it",
                 advice=say("leave something to attend to in each row, or set the rows of the result to 0 yourself"),
             )
         else:
