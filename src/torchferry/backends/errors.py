@@ -23,6 +23,11 @@ There is one table and one matcher: `torchferry explain` reads logs with it, `do
     explains = ["hccl-failed"]          # entries (`id`, or `owner/id`) of which this one is the cause
     source = "HCCL"
 
+    [[family]]
+    name = "ei-ej"                      # of its page in the documentation
+    begins = ["EI", "EJ"]               # how the codes of the family begin; an entry without a code is of none
+    title = "EI, EJ: HCCL"
+
 A text has its Chinese beside it, in a key that ends in `_zh`. What a named group matched takes the place of `{name}`.
 Patterns are searched with `re.MULTILINE`; those of logs see one line. Literals are compared letter by letter.
 """
@@ -117,6 +122,19 @@ class KnownError(NamedTuple):
         return ErrorMatch(self, {name: value or "" for name, value in match.groupdict().items()})
 
 
+class ErrorFamily(NamedTuple):
+    """Codes that one part of a stack gives; the fields are those of `[[family]]`."""
+
+    owner: str
+    name: str
+    begins: tuple[str, ...]
+    title: Bilingual
+
+    def has(self, entry: KnownError) -> bool:
+        """Whether an entry's code is of the family."""
+        return entry.owner == self.owner and entry.code.startswith(self.begins)
+
+
 class ErrorMatch(NamedTuple):
     """An entry, and what its named groups matched."""
 
@@ -179,6 +197,13 @@ def errors_of(backend: type[DataOwner] | None) -> tuple[KnownError, ...]:
     return (*own, *_read(DATA / COMMON / FILE, COMMON))
 
 
+def families_of(backend: type[DataOwner] | None) -> tuple[ErrorFamily, ...]:
+    """Return the families of codes of a target, or of the common table; errors are those of `errors_of`."""
+    path = DATA / COMMON / FILE if backend is None else data_file(backend, FILE)
+    owner = COMMON if backend is None or path is None else _owner(backend, path)
+    return () if path is None else _read_families(path, owner)
+
+
 def errors_of_all(backends: Iterable[type[DataOwner]]) -> tuple[KnownError, ...]:
     """Return the entries of several targets, each once, and the common ones; errors are those of `errors_of`."""
     entries = {entry.key: entry for backend in backends for entry in errors_of(backend) if entry.owner != COMMON}
@@ -225,11 +250,29 @@ def _owner(backend: type[DataOwner], path: Path) -> str:
 @lru_cache(maxsize=16)
 def _read(path: Path, owner: str) -> tuple[KnownError, ...]:
     file = DataFile(path)
-    file.check_keys(file.document, frozenset({"sources", "error"}), "top")
+    file.check_keys(file.document, frozenset({"sources", "error", "family"}), "top")
     entries = tuple(_entry(file, table, owner) for table in file.tables("error"))
     if len({entry.id for entry in entries}) < len(entries):
         raise file.wrong("two [[error]] have one `id`")
     return entries
+
+
+@lru_cache(maxsize=16)
+def _read_families(path: Path, owner: str) -> tuple[ErrorFamily, ...]:
+    file, families = DataFile(path), []
+    for table in file.tables("family"):
+        place = f"[[family]] {table.get('name', '')}"
+        file.check_keys(table, frozenset({"name", "begins", "title", "title_zh"}), place)
+        family = ErrorFamily(
+            owner,
+            file.text(table, "name", place),
+            file.texts(table, "begins", place),
+            file.bilingual(table, "title", place),
+        )
+        if not _IDENTIFIER.fullmatch(family.name) or not family.begins or not (family.title.en and family.title.zh):
+            raise file.wrong(f"{place}: needs `name`, `begins`, `title` and `title_zh`")
+        families.append(family)
+    return tuple(families)
 
 
 def _entry(file: DataFile, table: dict[str, Any], owner: str) -> KnownError:
