@@ -43,6 +43,7 @@ FUNCTIONS = {
     "ge::Graph::Save": ("npu", "toolkit"),
     "atb::CreateOperation": ("npu", "part"),
     "halGetDeviceInfo": ("npu", "driver"),
+    "drvGetDevNum": ("npu", "driver"),
     "c10_npu::current_device": ("npu", "plugin"),
     "multiply": None,
     "halt": None,
@@ -89,7 +90,7 @@ def test_versions_of_both_sides_and_other_numbers_of_the_library_are_named(tmp_p
     cause, advice = of_function(driver, installed)
     assert "older than what calls it; installed: driver 2.7.0, toolkit 4.3.5" in cause.render("en")
     assert "do not build the plugin again" in advice.render("en")
-    assert "没有" not in of_function(driver, lambda target: TargetVersions())[0].render("zh")
+    assert "已安装" not in of_function(driver, lambda target: TargetVersions())[0].render("zh")
 
 
 MESSAGES = {
