@@ -467,3 +467,43 @@ def test_no_failure_is_no_success_where_something_was_not_read(link: str, comple
     assert done.returncode == (0 if complete else 1)
     assert done.stdout.startswith("no failure recognized" if complete else "not known: ")
     assert json.loads(torchferry("explain", str(folder), "-f", "json").stdout)["complete"] is complete
+
+
+CHECKPOINT = "common/checkpoint-damaged"
+NEIGHBOURS = {
+    # a failed import that somebody caught says what is absent; the same words by themselves end a program
+    "WARNING 06-16 15:10:59 [ops.py:21] Failed to import from vllm._C with ImportError('libcudart.so.12: cannot "
+    "open shared object file: No such file or directory')": "",
+    "{'available': False, 'unavailable_reason': \"ImportError: No module named 'triton'\", 'capabilities': []}": "",
+    "UserWarning: xformers is not available: ModuleNotFoundError: No module named 'xformers'": "",
+    "INFO: flash_attn not found (No module named 'flash_attn'), falling back to sdpa": "",
+    "ModuleNotFoundError: No module named 'triton'": "common/module-missing",
+    "[rank1]: ImportError: libcudart.so.12: cannot open shared object file: x": "common/cuda-library-missing",
+    "ERROR 11-26 10:00:00 [core.py:1] ModuleNotFoundError: No module named 'triton'": "common/module-missing",
+    # the words of other versions and of other parts
+    "safetensors_rust.SafetensorError: Error while deserializing header: invalid JSON in header: EOF": CHECKPOINT,
+    "safetensors_rust.SafetensorError: Error while deserializing header: header too large": CHECKPOINT,
+    "socket.gaierror: [Errno -2] Name or service not known": "common/name-not-resolved",
+    "socket.gaierror: [Errno -3] Temporary failure in name resolution": "common/name-not-resolved",
+    "csrc/a.cpp:3:10: fatal error: cublas_v2.h: No such file or directory": "common/cuda-header-missing",
+    "csrc/a.cpp:3:10: fatal error: Python.h: No such file or directory": "",
+    "./run.sh: line 7:  4711 Killed                  python train.py": "common/exit-killed",
+    "./run.sh: line 7:  4711 Aborted                 (core dumped) python train.py": "common/exit-aborted",
+    "./run.sh: line 7:  4711 Segmentation fault      (core dumped) python train.py": "common/segmentation-fault",
+    "Killed": "common/exit-killed",
+    "Killed the idle workers of the pool": "",
+    "OSError: Can't load tokenizer for '/data/qwen'. If you were trying to load it from": "common/model-not-there",
+    "OSError: /data/qwen does not appear to have a file named config.json.": "common/model-file-missing",
+    "ValueError: device musa:0 not in ['cuda', 'cpu']": "common/device-not-in-list",
+    "Using device npu": "",
+    "RuntimeError: Numpy is not available": "common/numpy-unavailable",
+    "EE1001: The argument is invalid.Reason: coreDim=70000 can't be greater than UINT16_MAX.": "npu/grid-too-large",
+    "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError": "common/ranks-missing",
+}
+"""Lines like those of reports that were answered wrongly, in part or not at all at first, and the entry of each."""
+
+
+@pytest.mark.parametrize(("line", "entry"), NEIGHBOURS.items())
+def test_lines_of_a_kind_have_the_entry_of_the_kind(line: str, entry: str, tmp_path: Path) -> None:
+    first = explained(logs(tmp_path, {"a.log": f"step 1\n{line}\n"})).first
+    assert (first.entry.key if first is not None else "") == entry

@@ -36,13 +36,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from torchferry.backends.caught_imports import is_not_caught
 from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
-from torchferry.backends.memory_numbers import CONDITIONS
+from torchferry.backends.memory_numbers import is_elsewhere, is_fragmented, is_full, is_unsaid
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
@@ -59,6 +60,15 @@ message is the answer."""
 WHERE = ("log", "machine", "tool", "deploy")
 """Texts in which entries are looked for: logs of programs, what an import or a library says on a machine that is
 examined, what the vendor's tool prints, and the output of an installation's step."""
+
+CONDITIONS: Mapping[str, Callable[[str], bool]] = {
+    "memory-elsewhere": is_elsewhere,
+    "memory-fragmented": is_fragmented,
+    "memory-full": is_full,
+    "memory-unsaid": is_unsaid,
+    "not-caught": is_not_caught,
+}
+"""What an entry may ask of a text with `when`, besides its expression."""
 
 _IDENTIFIER = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KEYS = frozenset(
