@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.core import supported_torch
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Bilingual, Message, say
 from torchferry.diagnosis.explaining import diagnosed
 from torchferry.diagnosis.inputs import LogReader
 from torchferry.numerics.curves.records import lines
@@ -20,8 +20,10 @@ def end_of(run: AcceptanceRun) -> Message:
         return reason
     match = first.first.match
     title = f"{match.entry.code}: " if match.entry.code else ""
-    return say("{reason}; cause: {title}{cause}; {advice}", reason=reason, title=title, cause=match.causes[0],
-               advice=match.advice)  # fmt: skip
+    steps = Bilingual(*("; ".join(step.render(lang) for step in match.steps()) for lang in ("en", "zh")))
+    return say(
+        "{reason}; cause: {title}{cause}; {advice}", reason=reason, title=title, cause=match.causes[0], advice=steps
+    )
 
 
 def _end_of(run: AcceptanceRun) -> Message:

@@ -172,6 +172,11 @@ class ErrorMatch(NamedTuple):
         commands = "; ".join(self.commands())
         return self.remedy if self.remedy.en else Bilingual(commands, commands)
 
+    def steps(self, python: str = "python") -> tuple[Bilingual, ...]:
+        """Return what to do, one step each: the remedy, then what to type next."""
+        typed = tuple(Bilingual(command, command) for command in self.commands(python))
+        return (self.remedy, *typed) if self.remedy.en else typed
+
     def commands(self, python: str = "python") -> tuple[str, ...]:
         """Return what to type next; what the message named stands in it as one word.
 

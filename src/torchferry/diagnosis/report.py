@@ -94,9 +94,7 @@ def notice(diagnosis: RunDiagnosis, lang: str) -> Iterator[str]:
     match = diagnosis.first.first.match
     for cause in match.causes:
         yield "  " + say("cause: {cause}", cause=masked(cause.render(lang))).render(lang)
-    if match.remedy.en:
-        yield f"  -> {masked(match.remedy.render(lang))}"
-    yield from (f"  -> {masked(command)}" for command in match.commands())
+    yield from (f"  -> {masked(step.render(lang))}" for step in match.steps())
     if diagnosis.causes:
         others = "; ".join(_title(each, lang) for each in diagnosis.causes[:_MOST_WRITERS])
         yield "  " + say("failed later: {names}", names=others).render(lang)

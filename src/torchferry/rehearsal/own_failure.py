@@ -19,4 +19,4 @@ def explanation(target: Target, aggregate: Aggregate, lang: str) -> Iterator[str
         return
     for cause in match.causes:
         yield "  " + say("cause: {cause}", cause=masked(cause.render(lang))).render(lang)
-    yield "  -> " + masked(match.advice.render(lang))
+    yield from (f"  -> {masked(step.render(lang))}" for step in match.steps())

@@ -131,7 +131,8 @@ def _known_cause(error: BaseException, target: Target) -> str | None:
     if match is None:
         return None
     causes = [str(say("cause: {cause}", cause=cause)) for cause in match.causes]
-    return masked("\n  ".join([f"{type(error).__name__}:", *causes, f"-> {match.advice.render(language())}"]))
+    steps = [f"-> {step.render(language())}" for step in match.steps()]
+    return masked("\n  ".join([f"{type(error).__name__}:", *causes, *steps]))
 
 
 def _explain_missed_extension(error: BaseException, target: Target) -> str | None:
