@@ -499,6 +499,23 @@ NEIGHBOURS = {
     "RuntimeError: Numpy is not available": "common/numpy-unavailable",
     "EE1001: The argument is invalid.Reason: coreDim=70000 can't be greater than UINT16_MAX.": "npu/grid-too-large",
     "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError": "common/ranks-missing",
+    # what the machine and the image lack
+    "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.": "common/no-compiler",
+    "/bin/sh: 1: g++: not found": "common/no-compiler",
+    "checking for gcc... gcc": "",
+    "RuntimeError: can't start new thread": "common/threads-limit",
+    "bash: fork: retry: Resource temporarily unavailable": "common/threads-limit",
+    "zmq.error.Again: Resource temporarily unavailable": "",
+    "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'": "common/file-system-gone",
+    "ImportError: libgthread-2.0.so.0: cannot open shared object file: No such file": "common/system-library-missing",
+    "OSError: libsndfile.so.1: cannot open shared object file: No such file": "common/system-library-missing",
+    "OSError: libwhatever.so.1: cannot open shared object file: No such file": "common/library-missing",
+    "UserWarning: no audio: ImportError: libsndfile.so.1: cannot open shared object file: x": "",
+    "TypeError: Descriptors cannot be created directly.": "common/protobuf",
+    "ERROR: a-2.1.0-cp310-cp310-linux_aarch64.whl is not a supported wheel on this platform.": "common/no-wheel",
+    "AttributeError: module 'torch_npu.npu' has no attribute 'current_device'": "npu/plugin-parts",
+    "AttributeError: module 'torch' has no attribute 'npu'": "common/torch-attribute",
+    "UnicodeDecodeError: 'gbk' codec can't decode byte 0x80 in position 7": "common/data-unreadable",
 }
 """Lines like those of reports that were answered wrongly, in part or not at all at first, and the entry of each."""
 

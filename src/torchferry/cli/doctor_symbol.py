@@ -34,7 +34,7 @@ from torchferry.doctor.symbols.verdicts import (
 )
 
 _MESSAGE = re.compile(r"(?:(?<![^\s:\"'])(?P<library>/[^\s:\"']*):\s*)?undefined symbol:\s*(?P<symbol>[\w.$@]+)")
-_NOT_FOUND = re.compile(r"(?P<library>lib[\w.+-]+\.so[\w.]*): cannot open shared object file")
+_NOT_FOUND = re.compile(r"(?<![\w.+-])(?P<library>lib[\w.+-]{1,200}): cannot open shared object file")
 _SYMBOL = re.compile(r"[A-Za-z_][\w.$@]*\Z")
 _MOST_NAMES = 5
 
