@@ -469,6 +469,7 @@ def test_no_failure_is_no_success_where_something_was_not_read(link: str, comple
     assert json.loads(torchferry("explain", str(folder), "-f", "json").stdout)["complete"] is complete
 
 
+SEGFAULT = "common/segmentation-fault"
 CHECKPOINT = "common/checkpoint-damaged"
 NEIGHBOURS = {
     # a failed import that somebody caught says what is absent; the same words by themselves end a program
@@ -515,6 +516,13 @@ NEIGHBOURS = {
     "ERROR: a-2.1.0-cp310-cp310-linux_aarch64.whl is not a supported wheel on this platform.": "common/no-wheel",
     "AttributeError: module 'torch_npu.npu' has no attribute 'current_device'": "npu/plugin-parts",
     "AttributeError: module 'torch' has no attribute 'npu'": "common/torch-attribute",
+    "ModuleNotFoundError: No module named 'vllm.attention.backends.registry'": "common/module-part-missing",
+    "ModuleNotFoundError: No module named 'torch_npu._C'": "npu/plugin-source-folder",
+    "ModuleNotFoundError: No module named 'tbe.common'": "npu/toolkit-python",
+    "train.py: error: unrecognized arguments: --local-rank=0": "common/arguments-unknown",
+    "[2026-08-05 07:11:08,188 E 17 17] logging.cc:501: *** SIGSEGV received at time=1 on cpu 1 ***": SEGFAULT,
+    "RuntimeError: CUDA error: no kernel image is available for execution on the device": "common/kernel-image",
+    "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect": "common/ray-actor-died",
     "UnicodeDecodeError: 'gbk' codec can't decode byte 0x80 in position 7": "common/data-unreadable",
 }
 """Lines like those of reports that were answered wrongly, in part or not at all at first, and the entry of each."""
