@@ -151,6 +151,7 @@ MAY_IMPORT = {
     "advice": {"core", "backends", "source", "rules", "programs", "ops", "profiling", "numerics"},
     "acceptance": {
         *("core", "backends", "source", "migration", "report", "rehearsal", "doctor", "device", "numerics"),
+        *("diagnosis",),
     },
     "handover": {"core", "backends", "source", "migration", "acceptance"},
     "kit": {"core", "backends", "source", "rules", "migration", "device"},

@@ -9,16 +9,19 @@ import difflib
 import os
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import click
 from babel.messages.pofile import read_po
 
 from torchferry.backends import cuda, registry
 from torchferry.backends.cards import cards
+from torchferry.backends.errors import COMMON, KnownError, errors_of, families_of
 from torchferry.backends.tables import Row
 from torchferry.backends.unknown import Unknown
 from torchferry.cli import cli, speaking
@@ -105,6 +108,22 @@ HEADS = {
     "engine": "frameworks other than torch that are imported only to compute with them: a program that reaches "
     "such an import is not judged",
     "host": "what does not touch a card: the same on every target",
+    "errors": "Codes and messages of errors",
+    "errors begin": "What `torchferry explain` knows of each, with its public source. `torchferry explain LOG` finds "
+    "them in a log, and says which of them came first; `torchferry api CODE` shows one.",
+    "messages": "messages without a code",
+    "common": "torch, its launcher, NCCL, vLLM, Ray, Slurm, Kubernetes, the kernel",
+    "entries": "entries",
+    "cause": "Why, the likeliest first",
+    "do": "What to do",
+    "role consequence": "It says that this process waited for one that failed elsewhere: look there first.",
+    "role general": "It says that something failed, with a hint at what: what stands before it says more.",
+    "role echo": "Every failure makes the stack say it: what stands before it is the cause.",
+    "where": "It is looked for in what is printed by: {places}.",
+    "where log": "programs (logs)",
+    "where machine": "the import of the plugin and its libraries",
+    "where tool": "the vendor's tool",
+    "where deploy": "a step of an installation",
     "made": "This page is written from the code; `make generated` makes it anew.",
     "progress": "A command that takes longer than a second says what it is doing and how far it is, in one line such "
     "as `examining files 312 of 1,204`, which is gone when it is done. The line is on standard error, and there only "
@@ -137,6 +156,9 @@ def documents() -> Iterator[tuple[Path, str]]:
         yield folder / "targets.md", "\n".join(target_index(lang)) + "\n"
         for name in registry.built_in():
             yield folder / "targets" / f"{name}.md", "\n".join(target_page(name, lang)) + "\n"
+        yield folder / "errors.md", "\n".join(error_index(lang)) + "\n"
+        for family in error_families():
+            yield folder / "errors" / f"{family.page}.md", "\n".join(error_page(family, lang)) + "\n"
         yield folder / "commands.md", "\n".join(commands(lang)) + "\n"
         page = folder / "rehearsing.md"
         yield page, with_part(page.read_text(encoding="utf-8"), "judges", "\n".join(judges(lang)))
@@ -297,6 +319,101 @@ def target_page(name: str, lang: str) -> Iterator[str]:
             yield f"{number}. {source}"
 
 
+class FamilyPage(NamedTuple):
+    """The entries of one page: a family of codes, or what has no code in a table."""
+
+    owner: str
+    name: str
+    title: Bilingual | None
+    entries: tuple[KnownError, ...]
+
+    @property
+    def page(self) -> str:
+        """The name of the page."""
+        return f"{self.owner}-{self.name}"
+
+
+@cache
+def error_families() -> tuple[FamilyPage, ...]:
+    """Return the pages of errors: of each table its families, then what has no code."""
+    pages = []
+    for backend in (*(registry.load(name) for name in registry.built_in()), None):
+        families = families_of(backend)
+        own = [entry for entry in errors_of(backend) if backend is None or entry.owner == backend.NAME]
+        for family in families:
+            entries = tuple(entry for entry in own if family.has(entry))
+            pages.append(FamilyPage(family.owner, family.name, family.title, entries))
+        others = tuple(entry for entry in own if not any(family.has(entry) for family in families))
+        if others:
+            pages.append(FamilyPage(others[0].owner, "messages", None, others))
+    return tuple(pages)
+
+
+def error_index(lang: str) -> Iterator[str]:
+    """Yield the list of the families of codes."""
+    words = heads(lang)
+    yield f"# {words['errors']}\n\n{words['made']}\n\n{words['errors begin']}"
+    last = ""
+    for family in error_families():
+        if family.owner != last:
+            last = family.owner
+            yield f"\n## {_owner_title(last, lang)}\n"
+        number = f"{len(family.entries)} {words['entries']}"
+        yield f"- [{_family_title(family, lang)}](errors/{family.page}.md) ({number})"
+
+
+def error_page(family: FamilyPage, lang: str) -> Iterator[str]:
+    """Yield the page of a family: each entry with its causes, what to do, and its source."""
+    words = heads(lang)
+    colon = ": " if words["colon"] == ":" else words["colon"]
+    yield f"# {_owner_title(family.owner, lang)}{colon}{_family_title(family, lang)}\n\n{words['made']}\n"
+    yield words["errors begin"]
+    codes = Counter(entry.code for entry in family.entries)
+    for entry in family.entries:
+        meaning = _plain(entry.meaning.render(lang), entry)
+        shared = entry.code and codes[entry.code] > 1
+        yield f"\n## {f'{entry.code} ({entry.id})' if shared else entry.code or entry.id}\n"
+        if meaning:
+            yield f"{meaning}\n"
+        if entry.role != "cause":
+            yield f"*{words['role ' + entry.role]}*\n"
+        yield f"**{words['cause']}**\n"
+        yield from (f"{number}. {_plain(cause.render(lang), entry)}" for number, cause in enumerate(entry.causes, 1))
+        yield f"\n**{words['do']}**\n"
+        if entry.remedy.en:
+            yield f"{_plain(entry.remedy.render(lang), entry)}\n"
+        if entry.commands:
+            yield "```bash\n" + "\n".join(_typed(command, entry) for command in entry.commands) + "\n```\n"
+        if entry.where != ("log",):
+            places = (", " if lang == "en" else "、").join(words[f"where {place}"] for place in entry.where)
+            yield f"{words['where'].format(places=places)}\n"
+        yield f"{words['source']}{colon}{entry.source.replace('<', '&lt;')}"
+
+
+def _owner_title(owner: str, lang: str) -> str:
+    if owner == COMMON:
+        return heads(lang)["common"]
+    backend = registry.load(owner)
+    return f"{owner} ({Bilingual(backend.TITLE, backend.TITLE_ZH).render(lang)})"
+
+
+def _family_title(family: FamilyPage, lang: str) -> str:
+    return heads(lang)["messages"] if family.title is None else family.title.render(lang)
+
+
+def _plain(text: str, entry: KnownError) -> str:
+    """Return a text with words in the place of what a message names."""
+    for name in entry.pattern.groupindex if entry.pattern is not None else ():
+        text = text.replace("{" + name + "}", name.upper())
+    return text.replace("<", "&lt;")
+
+
+def _typed(command: str, entry: KnownError) -> str:
+    for name in entry.pattern.groupindex if entry.pattern is not None else ():
+        command = command.replace("{" + name + "}", name.upper())
+    return command.replace("{python}", "python")
+
+
 def _is_shown(row: Row) -> bool:
     """Whether a package is worth a row of a target's page: not what the list of all targets says already."""
     package = cuda.packages()[row.name]
@@ -428,7 +545,7 @@ def main() -> int:
     """Write the documents, or with `--check` compare them; returns the exit status."""
     check = "--check" in sys.argv[1:]
     wanted = dict(documents())
-    known = {path for lang in ("en", "zh") for part in ("rules", "targets")
+    known = {path for lang in ("en", "zh") for part in ("rules", "targets", "errors")
              for path in (ROOT / "docs" / lang / part).glob("*.md")}  # fmt: skip
     stale = [path for path, text in wanted.items() if not path.is_file() or not _same(path, text)]
     stale += sorted(known - wanted.keys())

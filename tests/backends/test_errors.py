@@ -9,7 +9,7 @@ import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.base import Backend
-from torchferry.backends.errors import COMMON, KnownError, errors_of, errors_of_all, first_match
+from torchferry.backends.errors import COMMON, KnownError, errors_of, errors_of_all, families_of, first_match
 from torchferry.core.messages import Bilingual
 
 ENTRIES = errors_of_all(registry.load(name) for name in registry.built_in())
@@ -105,3 +105,14 @@ def test_entries_are_asked_by_place_and_order(tmp_path: Path) -> None:
     assert answer("deploy", "machine") == "a-3"
     assert answer("deploy", step="x") == "a-3"
     assert answer("tool") == ""
+
+
+def test_each_code_is_of_one_family_and_each_family_has_codes() -> None:
+    for backend in (*(registry.load(name) for name in registry.built_in()), None):
+        families = families_of(backend)
+        entries = [entry for entry in errors_of(backend) if backend is None or entry.owner == backend.NAME]
+        for family in families:
+            assert any(family.has(entry) for entry in entries), family
+        for entry in entries:
+            if entry.code:
+                assert sum(family.has(entry) for family in families) == 1, entry.code

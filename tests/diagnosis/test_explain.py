@@ -223,7 +223,7 @@ def test_a_log_is_read_as_it_comes(data: bytes, tmp_path: Path) -> None:
 
 def test_what_is_no_log_is_said(tmp_path: Path) -> None:
     folder = logs(tmp_path, {"a.gz": gzip.compress(CAUSE.encode()), "core": os.urandom(9000), "b.log": CAUSE})
-    os.symlink("b.log", folder / "link.log")
+    os.symlink(tmp_path, folder / "link.log")
     os.mkfifo(folder / "pipe")
     reasons = {Path(each.name).name: each.reason.render("en") for each in explained(folder).not_read}
     assert reasons == {
@@ -450,3 +450,85 @@ def test_a_folder_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytes
     assert [(Path(each.name).name, "Permission denied" in str(each.reason)) for each in diagnosis.not_read] == [
         ("locked", True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("link", "complete"), [("rank_0.log", True), (".", True), ("../outside.log", False), ("gone.log", False)]
+)
+def test_no_failure_is_no_success_where_something_was_not_read(link: str, complete: bool, tmp_path: Path) -> None:
+    """A link to what is read at its own place leaves nothing out; one that leads elsewhere does."""
+    (tmp_path / "logs").mkdir()
+    folder = logs(tmp_path / "logs", {"rank_0.log": "step 1\n"})
+    (tmp_path / "outside.log").write_text(f"{CAUSE}\n", encoding="utf-8")
+    (folder / "latest").symlink_to(link)
+    diagnosis = explained(folder)
+    assert (diagnosis.failed, diagnosis.is_unknown) == (False, not complete)
+    done = torchferry("explain", str(folder))
+    assert done.returncode == (0 if complete else 1)
+    assert done.stdout.startswith("no failure recognized" if complete else "not known: ")
+    assert json.loads(torchferry("explain", str(folder), "-f", "json").stdout)["complete"] is complete
+
+
+SEGFAULT = "common/segmentation-fault"
+CHECKPOINT = "common/checkpoint-damaged"
+NEIGHBOURS = {
+    # a failed import that somebody caught says what is absent; the same words by themselves end a program
+    "WARNING 06-16 15:10:59 [ops.py:21] Failed to import from vllm._C with ImportError('libcudart.so.12: cannot "
+    "open shared object file: No such file or directory')": "",
+    "{'available': False, 'unavailable_reason': \"ImportError: No module named 'triton'\", 'capabilities': []}": "",
+    "UserWarning: xformers is not available: ModuleNotFoundError: No module named 'xformers'": "",
+    "INFO: flash_attn not found (No module named 'flash_attn'), falling back to sdpa": "",
+    "ModuleNotFoundError: No module named 'triton'": "common/module-missing",
+    "[rank1]: ImportError: libcudart.so.12: cannot open shared object file: x": "common/cuda-library-missing",
+    "ERROR 11-26 10:00:00 [core.py:1] ModuleNotFoundError: No module named 'triton'": "common/module-missing",
+    # the words of other versions and of other parts
+    "safetensors_rust.SafetensorError: Error while deserializing header: invalid JSON in header: EOF": CHECKPOINT,
+    "safetensors_rust.SafetensorError: Error while deserializing header: header too large": CHECKPOINT,
+    "socket.gaierror: [Errno -2] Name or service not known": "common/name-not-resolved",
+    "socket.gaierror: [Errno -3] Temporary failure in name resolution": "common/name-not-resolved",
+    "csrc/a.cpp:3:10: fatal error: cublas_v2.h: No such file or directory": "common/cuda-header-missing",
+    "csrc/a.cpp:3:10: fatal error: Python.h: No such file or directory": "",
+    "./run.sh: line 7:  4711 Killed                  python train.py": "common/exit-killed",
+    "./run.sh: line 7:  4711 Aborted                 (core dumped) python train.py": "common/exit-aborted",
+    "./run.sh: line 7:  4711 Segmentation fault      (core dumped) python train.py": "common/segmentation-fault",
+    "Killed": "common/exit-killed",
+    "Killed the idle workers of the pool": "",
+    "OSError: Can't load tokenizer for '/data/qwen'. If you were trying to load it from": "common/model-not-there",
+    "OSError: /data/qwen does not appear to have a file named config.json.": "common/model-file-missing",
+    "ValueError: device musa:0 not in ['cuda', 'cpu']": "common/device-not-in-list",
+    "Using device npu": "",
+    "RuntimeError: Numpy is not available": "common/numpy-unavailable",
+    "EE1001: The argument is invalid.Reason: coreDim=70000 can't be greater than UINT16_MAX.": "npu/grid-too-large",
+    "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError": "common/ranks-missing",
+    # what the machine and the image lack
+    "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.": "common/no-compiler",
+    "/bin/sh: 1: g++: not found": "common/no-compiler",
+    "checking for gcc... gcc": "",
+    "RuntimeError: can't start new thread": "common/threads-limit",
+    "bash: fork: retry: Resource temporarily unavailable": "common/threads-limit",
+    "zmq.error.Again: Resource temporarily unavailable": "",
+    "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/data'": "common/file-system-gone",
+    "ImportError: libgthread-2.0.so.0: cannot open shared object file: No such file": "common/system-library-missing",
+    "OSError: libsndfile.so.1: cannot open shared object file: No such file": "common/system-library-missing",
+    "OSError: libwhatever.so.1: cannot open shared object file: No such file": "common/library-missing",
+    "UserWarning: no audio: ImportError: libsndfile.so.1: cannot open shared object file: x": "",
+    "TypeError: Descriptors cannot be created directly.": "common/protobuf",
+    "ERROR: a-2.1.0-cp310-cp310-linux_aarch64.whl is not a supported wheel on this platform.": "common/no-wheel",
+    "AttributeError: module 'torch_npu.npu' has no attribute 'current_device'": "npu/plugin-parts",
+    "AttributeError: module 'torch' has no attribute 'npu'": "common/torch-attribute",
+    "ModuleNotFoundError: No module named 'vllm.attention.backends.registry'": "common/module-part-missing",
+    "ModuleNotFoundError: No module named 'torch_npu._C'": "npu/plugin-source-folder",
+    "ModuleNotFoundError: No module named 'tbe.common'": "npu/toolkit-python",
+    "train.py: error: unrecognized arguments: --local-rank=0": "common/arguments-unknown",
+    "[2026-08-05 07:11:08,188 E 17 17] logging.cc:501: *** SIGSEGV received at time=1 on cpu 1 ***": SEGFAULT,
+    "RuntimeError: CUDA error: no kernel image is available for execution on the device": "common/kernel-image",
+    "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect": "common/ray-actor-died",
+    "UnicodeDecodeError: 'gbk' codec can't decode byte 0x80 in position 7": "common/data-unreadable",
+}
+"""Lines like those of reports that were answered wrongly, in part or not at all at first, and the entry of each."""
+
+
+@pytest.mark.parametrize(("line", "entry"), NEIGHBOURS.items())
+def test_lines_of_a_kind_have_the_entry_of_the_kind(line: str, entry: str, tmp_path: Path) -> None:
+    first = explained(logs(tmp_path, {"a.log": f"step 1\n{line}\n"})).first
+    assert (first.entry.key if first is not None else "") == entry

@@ -162,7 +162,7 @@ def test_the_live_probe_on_a_rehearsal(target: str) -> None:
     statuses = {item["check"]: item["status"] for item in found["results"] if item["check"].startswith("probe.")}
     said = "\n".join(item["what"] for item in found["results"])
     assert found["rehearsal"] is True
-    for name in ("start", "allocate", "matmul", "operators", "collective"):
+    for name in ("start", "allocate", "matmul", "operators", "masks", "collective"):
         assert statuses[f"probe.{name}"] == "ok", said
     assert statuses["probe.bandwidth"] == "skipped"
     assert "GB/s" not in said

@@ -105,7 +105,7 @@ def test_other_abi_missing_library_and_message(folder: Path) -> None:
     shutil.copy(folder / "use.so", alone)
     assert explained(str(alone / "use.so"))["mine::linked"]["kind"] == "library-missing"
     text = CliRunner().invoke(doctor.command, ["symbol", str(alone / "use.so")]).stdout
-    assert "liblinked.so is not found" in text
+    assert "liblinked.so: the loader does not find it; " in text
     with pytest.raises(TorchferryError, match="not an undefined symbol"):
         CliRunner().invoke(doctor.command, ["symbol", str(alone / "use.so"), "--symbol", "x"], catch_exceptions=False)
     assert explained(str(folder / "liblinked.so"), code=0) == {}

@@ -115,3 +115,27 @@ def test_kernels_of_a_module_that_copes_without_triton_are_optional() -> None:
 def test_a_function_of_thousands_of_conditions_is_read_in_one_go() -> None:
     body = "".join(f"    if x.is_cuda:\n        y{number} = x.cuda()\n" for number in range(3000))
     assert found(f"def f(x):\n{body}") == []
+
+
+SAVED = {
+    "a list": ("s['a'] = torch.xpu.get_rng_state_all()\n    if a: torch.cuda.get_rng_state_all()", "cuda, xpu"),
+    "a submodule": ("s['a'] = torch.cuda.random.get_rng_state()", "cuda"),
+    "a conditional": ("s['a'] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []", "cuda"),
+    "the target is in it": ("s['a'] = torch.npu.get_rng_state_all(); s['b'] = torch.cuda.get_rng_state_all()", ""),
+    "any device": ("s['a'] = torch.cuda.get_rng_state(); s['b'] = getattr(torch, kind).get_rng_state_all()", ""),
+    "a module of any device": ("torch.get_device_module(kind).get_rng_state(); torch.cuda.get_rng_state()", ""),
+    "the CPU alone": ("pass", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "devices"), SAVED.values(), ids=SAVED)
+def test_lists_of_devices_whose_generators_are_kept(more: str, devices: str) -> None:
+    text = (
+        f"import torch\ndef save(kind):\n    s = {{}}\n    s['cpu'] = torch.get_rng_state()\n    {more}\n    return s\n"
+    )
+    assert [what for need, what, _ in found(text) if need is PlaceNeed.GENERATORS] == [devices][: bool(devices)]
+
+
+def test_a_function_that_keeps_no_state_of_the_cpu_is_no_list_of_devices() -> None:
+    text = "import torch\ndef tracker():\n    return torch.cuda.get_rng_state()\n"
+    assert PlaceNeed.GENERATORS not in [need for need, _, _ in found(text)]

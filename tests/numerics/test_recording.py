@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from tests.numerics.recorded import Told, record
 from torchferry.core.errors import TorchferryError
 from torchferry.numerics.recording import Recorder
+from torchferry.numerics.recording.generators import GeneratorWatch
 from torchferry.numerics.recording.sketching import Hasher, Sketches, sketched_of
 from torchferry.numerics.runlog.layout import SAMPLE, WIDTH
 from torchferry.numerics.runlog.record import RecordedRows, RecordedStep, read_record
@@ -441,3 +442,32 @@ def test_steps_end_with_the_optimizers_where_nobody_says_it(tmp_path: Path, capf
     one, other = steps(tmp_path / "told"), steps(tmp_path / "untold")
     assert len(one) == len(other) == 4
     assert [len(rows(step).keys) for step in one] == [len(rows(step).keys) for step in other]
+
+
+def _restored(steps: str, kind: str) -> bool:
+    watch = GeneratorWatch()
+    watch.start()
+    try:
+        exec(steps, {"torch": torch, "__name__": "program"})
+    finally:
+        watch.stop()
+    return watch.forgotten(kind)
+
+
+RESUMED = {
+    "the CPU alone": ("torch.set_rng_state(torch.get_rng_state())", "npu", True),
+    "by the module of random numbers": ("torch.random.set_rng_state(torch.get_rng_state())", "npu", True),
+    "on the CPU": ("torch.set_rng_state(torch.get_rng_state())", "cpu", False),
+    "nothing": ("torch.manual_seed(0)", "npu", False),
+    "torch's own": ("with torch.random.fork_rng(devices=[]): torch.randn(1)", "npu", False),
+    "CUDA's, too": ("torch.set_rng_state(torch.get_rng_state()); torch.cuda.set_rng_state_all([])", "cuda", False),
+    "CUDA's first": ("torch.cuda.set_rng_state_all([]); torch.set_rng_state(torch.get_rng_state())", "cuda", False),
+}
+
+
+@pytest.mark.parametrize(("steps", "kind", "forgotten"), RESUMED.values(), ids=RESUMED)
+def test_a_resumed_run_that_leaves_the_generators_of_its_device_is_seen(steps: str, kind: str, forgotten: bool) -> None:
+    places = [(torch, "set_rng_state"), (torch.random, "set_rng_state"), (torch, "_register_device_module")]
+    before = [getattr(module, name) for module, name in places]
+    assert _restored(steps, kind) is forgotten
+    assert [getattr(module, name) for module, name in places] == before

@@ -17,6 +17,8 @@ import pytest
 
 from tests.processes import HANGS
 from torchferry.backends import registry
+from torchferry.backends.target import Target
+from torchferry.backends.visible_cards import read_list
 from torchferry.core.errors import TorchferryError
 from torchferry.rehearsal import build
 from torchferry.rehearsal.driver import building
@@ -92,22 +94,61 @@ def test_a_thread_has_no_device_before_it_sets_one(folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("listed", "count"), [("", 0), ("0", 1), ("1,0", 2), ("0,7", 1), ("x", 0), ("0,1,0", 2), ("-1", 0)]
-)
-def test_the_list_of_visible_devices_ends_at_the_first_that_is_none(folder: Path, listed: str, count: int) -> None:
-    out = in_driver(
-        folder,
-        """
+LISTS = [
+    *(
+        "",
+        "0",
+        "1,0",
+        "0,7",
+        "x",
+        "0,1,0",
+        "-1",
+        "0,0",
+        "0,1",
+        "1",
+        "7",
+        "0,1,7",
+        "1,7,0",
+        " 0",
+        "0 ,1",
+        "0, 1",
+        "0x,1",
+    ),
+    *("0,,1", ",0", "0,1,", "+1", "00,1", "0,1,1", "99999999999999999999", "1,99999999999999999999,0"),
+]
+"""On a machine of two devices; what a list gives is what `backends/visible_cards.py` says."""
+
+
+@pytest.mark.parametrize("rises", [True, False])
+def test_lists_of_visible_devices_are_read_as_the_table_of_the_target_says(folder: Path, rises: bool) -> None:
+    script = """
+        import os
         core.ferry_set_text.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
-        core.ferry_set_text(b"visible_variable", b"VISIBLE")
-        n = ctypes.c_uint32(9)
-        acl.aclrtGetDeviceCount(ctypes.byref(n))
-        print(n.value)
-        """,
-        environment={"VISIBLE": listed, "PATH": "/usr/bin"},
-    )
-    assert int(out) == count
+        for number, listed in enumerate(LISTS):
+            if os.fork():
+                os.wait()
+                continue
+            os.environ["VISIBLE"] = listed
+            ctypes.CDLL(None).setenv(b"VISIBLE", listed.encode(), 1)
+            core.ferry_set_text(b"visible_variable", b"VISIBLE")
+            core.ferry_set_number(b"visible_rising", RISES)
+            n = ctypes.c_uint32(9)
+            acl.aclrtGetDeviceCount(ctypes.byref(n))
+            print(number, n.value, flush=True)
+            os._exit(0)
+        """
+    out = in_driver(folder, script.replace("LISTS", repr(LISTS)).replace("RISES", str(int(rises))))
+    counts = {LISTS[int(number)]: int(count) for number, count in (line.split() for line in out.splitlines())}
+    if not rises:
+        assert (counts["1,0"], counts["0,1,0"], counts["0,0"]) == (2, 2, 2)
+        return
+    target, wanted = Target.named("npu"), {}
+    for listed in LISTS:
+        reading = read_list(target, listed, 2)
+        wanted[listed] = reading.got if reading is not None else 0  # hidden on purpose, or no number of a card
+    assert counts | {listed: 0 for listed in LISTS if read_list(target, listed, 2) is None} == wanted
+    assert counts["1,0"] == counts["0,1,0"] == counts["0,0"] == 0
+    assert (counts["0,1"], counts["0,7"], counts["0 ,1"], counts["0x,1"], counts[" 0"]) == (2, 1, 1, 1, 0)
 
 
 def test_memory_ends_where_the_cards_does_and_comes_back(folder: Path) -> None:

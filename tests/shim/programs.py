@@ -437,6 +437,32 @@ print(_is_ampere_or_later(), sys.path.pop(0) != "")
         "False True",
     ),
     Program(
+        "a library keeps the generators of the devices in its list",
+        """
+import os, sys, tempfile, torch
+folder = os.path.join(tempfile.mkdtemp(), "accelerate")
+os.makedirs(folder)
+names = "def is_cuda_available(): return torch.cuda.is_available()\\n"
+for name, text in {
+    "__init__": "__version__ = '1.15.0'\\n",
+    "checkpointing": "import torch\\nfrom .asked import is_cuda_available\\n"
+    "def save(): return torch.cuda.get_rng_state_all() if is_cuda_available() else []\\n"
+    "def load(states):\\n    if is_cuda_available(): torch.cuda.set_rng_state_all(states)\\n",
+    "asked": "import torch\\n" + names,
+}.items():
+    with open(os.path.join(folder, name + ".py"), "w") as file:
+        file.write(text)
+sys.path.insert(0, os.path.dirname(folder))
+from accelerate import checkpointing
+states = checkpointing.save()
+before = torch.randn(3, device="cuda")
+checkpointing.load(states)
+print(torch.equal(before, torch.randn(3, device="cuda")), sys.path.pop(0) != "")
+""",
+        "True True",
+        {PTEX: "..."},
+    ),
+    Program(
         "is it wrapped for several ranks",
         """
 import torch

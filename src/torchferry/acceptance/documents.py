@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torchferry.acceptance.acceptfile import DocumentTerms, RunCommand
 from torchferry.acceptance.gates import Gate, GateMaker
-from torchferry.acceptance.judging import end_of
+from torchferry.acceptance.run_end import end_of
 from torchferry.acceptance.situation import Situation, UnjudgedError
 from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text

@@ -13,6 +13,7 @@ from torchferry.acceptance.acceptfile import CurveTerms, Metric, SpeedTerms
 from torchferry.acceptance.gates import Gate, GateMaker, reason_of
 from torchferry.acceptance.metrics import MetricBound, find_values
 from torchferry.acceptance.metrics import judge as judge_metric
+from torchferry.acceptance.run_end import end_of
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import BASELINE, Situation, UnjudgedError, is_fresh, needed_run
 from torchferry.acceptance.steadiness import losses, unsteady
@@ -30,7 +31,6 @@ from torchferry.acceptance.trends import (
 )
 from torchferry.acceptance.units import readable
 from torchferry.backends.acceptance import find as find_rule
-from torchferry.core import supported_torch
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.numerics.curves.comparison import Terms, compare
@@ -163,24 +163,6 @@ def ended(run: AcceptanceRun) -> Gate:
         )
         return judge.unjudged("", reason, measured, wanted)
     return judge.held(run.finished, "", measured, wanted, end_of(run))
-
-
-def end_of(run: AcceptanceRun) -> Message:
-    """Return why a run did not end well."""
-    if run.problem is not None:
-        return run.problem
-    if run.code is None:
-        return say("it was stopped at its time limit; if it needs longer, raise `time-limit` in the accept file")
-    if run.lost:
-        return say(
-            "{process} ended without leaving its results, for example because it was killed", process=run.lost[0]
-        )
-    if run.without_torch and not run.processes:
-        return supported_torch.not_in(run.without_torch)
-    last = ""
-    for line in lines(run.log):
-        last = line.text.strip() or last
-    return say("the last line of its log: {line}", line=last[:200])
 
 
 def numbers(situation: Situation) -> list[Gate]:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from torchferry.acceptance.gates import Gate, GateMaker
-from torchferry.acceptance.judging import end_of, memory_growth
+from torchferry.acceptance.judging import memory_growth
 from torchferry.acceptance.project import python_files
+from torchferry.acceptance.run_end import end_of
 from torchferry.acceptance.runs import AcceptanceRun
 from torchferry.acceptance.situation import Situation, no_command
 from torchferry.acceptance.steadiness import unsteady

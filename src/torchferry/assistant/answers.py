@@ -89,6 +89,7 @@ class LogsAnswer(BaseModel):
 
     failed: bool
     known: bool = Field(description="Whether a table knows what failed first; where not, no cause is said")
+    complete: bool = Field(description="Whether all was read; where not, `failed` false does not say that all is well")
     report: dict[str, Any] = Field(
         description="As `explain -f json` writes it: first, the message to act on; causes, what failed later; "
         "consequences, what follows from it"

@@ -322,7 +322,8 @@ class Tools:
         report = _object(result)
         for message in (report["first"] or {}, *report["causes"], *report["consequences"]):
             message.update(places=message.get("places", [])[: max(0, limit)])
-        return LogsAnswer(failed=report["failed"], known=report["known"], report=report)
+        complete = bool(report["complete"])
+        return LogsAnswer(failed=report["failed"], known=report["known"], complete=complete, report=report)
 
     def _place(self, text: str) -> Path:
         try:

@@ -176,6 +176,12 @@ def asks_for_nvidia() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
+def keeps_generators() -> tuple[str, ...]:
+    """Return questions for CUDA behind which a library keeps the states of CUDA's random generators."""
+    return tuple(_document("api")["keeps_generators"])
+
+
+@lru_cache(maxsize=1)
 def asked_of_libraries() -> frozenset[str]:
     """Return names of libraries that ask for CUDA, by themselves or of torch."""
     return frozenset(_document("api")["asked_of_libraries"])

@@ -240,7 +240,10 @@ class Deployment(NamedTuple):
 
     def explained(self, step: str, output: str) -> ErrorMatch | None:
         """Return what the output of a step means; None where no entry of the target's tables knows it."""
-        return first_match(self.errors, output, ("deploy", "machine"), step)
+        match = first_match(self.errors, output, ("deploy", "machine"), step)
+        if match is not None:
+            return match
+        return first_match([entry for entry in self.errors if entry.role == "cause"], output, ("log",), step)
 
     def value(self, name: str) -> DeployValue | None:
         """Return the setting of this name."""

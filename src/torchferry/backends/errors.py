@@ -23,6 +23,11 @@ There is one table and one matcher: `torchferry explain` reads logs with it, `do
     explains = ["hccl-failed"]          # entries (`id`, or `owner/id`) of which this one is the cause
     source = "HCCL"
 
+    [[family]]
+    name = "ei-ej"                      # of its page in the documentation
+    begins = ["EI", "EJ"]               # how the codes of the family begin; an entry without a code is of none
+    title = "EI, EJ: HCCL"
+
 A text has its Chinese beside it, in a key that ends in `_zh`. What a named group matched takes the place of `{name}`.
 Patterns are searched with `re.MULTILINE`; those of logs see one line. Literals are compared letter by letter.
 """
@@ -31,13 +36,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from torchferry.backends.caught_imports import is_not_caught
 from torchferry.backends.datafile import DATA, DataFile, DataOwner, data_file
-from torchferry.backends.memory_numbers import CONDITIONS
+from torchferry.backends.memory_numbers import is_elsewhere, is_fragmented, is_full, is_unsaid
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
@@ -54,6 +60,15 @@ message is the answer."""
 WHERE = ("log", "machine", "tool", "deploy")
 """Texts in which entries are looked for: logs of programs, what an import or a library says on a machine that is
 examined, what the vendor's tool prints, and the output of an installation's step."""
+
+CONDITIONS: Mapping[str, Callable[[str], bool]] = {
+    "memory-elsewhere": is_elsewhere,
+    "memory-fragmented": is_fragmented,
+    "memory-full": is_full,
+    "memory-unsaid": is_unsaid,
+    "not-caught": is_not_caught,
+}
+"""What an entry may ask of a text with `when`, besides its expression."""
 
 _IDENTIFIER = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KEYS = frozenset(
@@ -117,6 +132,19 @@ class KnownError(NamedTuple):
         return ErrorMatch(self, {name: value or "" for name, value in match.groupdict().items()})
 
 
+class ErrorFamily(NamedTuple):
+    """Codes that one part of a stack gives; the fields are those of `[[family]]`."""
+
+    owner: str
+    name: str
+    begins: tuple[str, ...]
+    title: Bilingual
+
+    def has(self, entry: KnownError) -> bool:
+        """Whether an entry's code is of the family."""
+        return entry.owner == self.owner and entry.code.startswith(self.begins)
+
+
 class ErrorMatch(NamedTuple):
     """An entry, and what its named groups matched."""
 
@@ -143,6 +171,11 @@ class ErrorMatch(NamedTuple):
         """What to do in one text, which names the commands where nothing else says it."""
         commands = "; ".join(self.commands())
         return self.remedy if self.remedy.en else Bilingual(commands, commands)
+
+    def steps(self, python: str = "python") -> tuple[Bilingual, ...]:
+        """Return what to do, one step each: the remedy, then what to type next."""
+        typed = tuple(Bilingual(command, command) for command in self.commands(python))
+        return (self.remedy, *typed) if self.remedy.en else typed
 
     def commands(self, python: str = "python") -> tuple[str, ...]:
         """Return what to type next; what the message named stands in it as one word.
@@ -179,6 +212,13 @@ def errors_of(backend: type[DataOwner] | None) -> tuple[KnownError, ...]:
     return (*own, *_read(DATA / COMMON / FILE, COMMON))
 
 
+def families_of(backend: type[DataOwner] | None) -> tuple[ErrorFamily, ...]:
+    """Return the families of codes of a target, or of the common table; errors are those of `errors_of`."""
+    path = DATA / COMMON / FILE if backend is None else data_file(backend, FILE)
+    owner = COMMON if backend is None or path is None else _owner(backend, path)
+    return () if path is None else _read_families(path, owner)
+
+
 def errors_of_all(backends: Iterable[type[DataOwner]]) -> tuple[KnownError, ...]:
     """Return the entries of several targets, each once, and the common ones; errors are those of `errors_of`."""
     entries = {entry.key: entry for backend in backends for entry in errors_of(backend) if entry.owner != COMMON}
@@ -204,6 +244,18 @@ def first_match(entries: Iterable[KnownError], text: str, where: tuple[str, ...]
     return None
 
 
+def cause_of_exception(backend: type[DataOwner] | None, kind: str, text: str) -> ErrorMatch | None:
+    """Return what an exception that ended a program means; None where no entry names a cause.
+
+    Args:
+        backend: The target that the program ran on.
+        kind: The exception's class.
+        text: What it says.
+    """
+    causes = [entry for entry in errors_of(backend) if entry.role == "cause"]
+    return first_match(causes, f"{kind}: {text}", ("machine", "log"))
+
+
 def _owner(backend: type[DataOwner], path: Path) -> str:
     """Return the target whose own file it is: one that inherits the table of another has the other's entries."""
     bases = [base for base in backend.__mro__ if issubclass(base, DataOwner) and hasattr(base, "NAME")]
@@ -213,11 +265,29 @@ def _owner(backend: type[DataOwner], path: Path) -> str:
 @lru_cache(maxsize=16)
 def _read(path: Path, owner: str) -> tuple[KnownError, ...]:
     file = DataFile(path)
-    file.check_keys(file.document, frozenset({"sources", "error"}), "top")
+    file.check_keys(file.document, frozenset({"sources", "error", "family"}), "top")
     entries = tuple(_entry(file, table, owner) for table in file.tables("error"))
     if len({entry.id for entry in entries}) < len(entries):
         raise file.wrong("two [[error]] have one `id`")
     return entries
+
+
+@lru_cache(maxsize=16)
+def _read_families(path: Path, owner: str) -> tuple[ErrorFamily, ...]:
+    file, families = DataFile(path), []
+    for table in file.tables("family"):
+        place = f"[[family]] {table.get('name', '')}"
+        file.check_keys(table, frozenset({"name", "begins", "title", "title_zh"}), place)
+        family = ErrorFamily(
+            owner,
+            file.text(table, "name", place),
+            file.texts(table, "begins", place),
+            file.bilingual(table, "title", place),
+        )
+        if not _IDENTIFIER.fullmatch(family.name) or not family.begins or not (family.title.en and family.title.zh):
+            raise file.wrong(f"{place}: needs `name`, `begins`, `title` and `title_zh`")
+        families.append(family)
+    return tuple(families)
 
 
 def _entry(file: DataFile, table: dict[str, Any], owner: str) -> KnownError:

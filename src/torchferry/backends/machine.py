@@ -187,7 +187,9 @@ def facts(backend: type[DataOwner]) -> HostRequirements:
     return HostRequirements() if path is None else _read(path)
 
 
-_TABLES = frozenset({"sources", "driver", "kernel_module", "node", "sdk", "library", "container", "python", "tool"})
+_TABLES = frozenset(
+    {"sources", "driver", "kernel_module", "node", "sdk", "library", "owner", "container", "python", "tool"}
+)
 
 
 @lru_cache(maxsize=16)

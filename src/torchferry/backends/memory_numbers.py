@@ -6,8 +6,6 @@ which plugins keep, and of torch 2.1 and later (`of which 14.94 MiB is free`, `i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 
@@ -87,12 +85,3 @@ def is_unsaid(text: str) -> bool:
 def is_full(text: str) -> bool:
     """Whether the message says who has the memory, and neither of the others holds."""
     return not is_unsaid(text) and not is_elsewhere(text) and not is_fragmented(text)
-
-
-CONDITIONS: Mapping[str, Callable[[str], bool]] = {
-    "memory-elsewhere": is_elsewhere,
-    "memory-fragmented": is_fragmented,
-    "memory-full": is_full,
-    "memory-unsaid": is_unsaid,
-}
-"""What an entry of `errors.toml` may ask of a text with `when`."""

@@ -42,6 +42,10 @@ _DEFAULT = lazy_regex(r"\$\{\w+:?[-=]([^{}]*)\}")
 _HOLE = "\0"
 
 
+UNORDERED = "unordered"
+"""A number in a list of cards that is no larger than the one before."""
+
+
 class TakenValues(NamedTuple):
     """What a target's variable takes; see the module.
 

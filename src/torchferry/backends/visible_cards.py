@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
-from torchferry.backends.variable_values import hides_every_card, values_of
+from torchferry.backends.variable_values import UNORDERED, hides_every_card, values_of
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say, say_plural
 from torchferry.core.record import NamedTuple
@@ -69,8 +69,8 @@ def read_list(target: Target, value: str, count: int | None = None) -> CardList 
         if why not in ("", *takes.ends_at) or len(digits) > _MOST_DIGITS:
             return None
         if digits:
-            if int(digits) <= before and "unordered" in takes.void_if:
-                return CardList(asked, 0, digits, "unordered")
+            if int(digits) <= before and UNORDERED in takes.void_if:
+                return CardList(asked, 0, digits, UNORDERED)
             if count is not None and int(digits) >= count and "absent" in takes.ends_at:
                 return CardList(asked, got, digits, "absent")
             before = int(digits)
@@ -113,7 +113,7 @@ def shortfall(
 def _why(target: Target, value: str, reading: CardList | None, got: int, count: int | None) -> Message | None:
     if reading is None:
         return None
-    if reading.why == "unordered" and reading.got == got:
+    if reading.why == UNORDERED and reading.got == got:
         return say("the numbers must rise, and {entry} does not; then no card is visible", entry=reading.entry)
     if reading.why == "space" and reading.got == got:
         return say("a space ends the list; write it without spaces")

@@ -97,7 +97,12 @@ class ProgramCommand(click.Command):
     """A command that ends with the exit code of the program that it runs; an internal error has a code of its own.
 
     What stands behind the first word that is no option of ours belongs to the program.
+
+    Attributes:
+        explains_end: Whether it says why the program failed; one that says it in its own result does not.
     """
+
+    explains_end = True
 
     ignore_unknown_options = True
     allow_interspersed_args = False
@@ -111,6 +116,21 @@ class ProgramCommand(click.Command):
         """Read the command line."""
         ProgramCommand.is_used = True
         return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        if not self.explains_end:
+            return super().invoke(ctx)
+        from torchferry.cli.program_end import end_explained  # imported late: other commands run no program
+
+        with end_explained():
+            return super().invoke(ctx)
+
+
+class RehearsingCommand(ProgramCommand):
+    """Runs a program on a simulated card, and says in its summary why it failed."""
+
+    explains_end = False
 
 
 class _PastClick(BaseException):

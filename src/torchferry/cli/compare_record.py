@@ -197,6 +197,15 @@ def _account(folder: Path, outcome: Outcome) -> list[Message]:
                     count=rank_document["captured"],
                 )
             )
+        if rank_document.get("forgotten"):
+            lines.append(
+                say(
+                    "before its first step the program restored the random generator of the CPU, and none of "
+                    "`{device}`: a resumed run draws other numbers; keep torch.{device}.get_rng_state_all() in the "
+                    "checkpoint",
+                    device=rank_document["forgotten"],
+                )
+            )
         if rank_document.get("skipped"):
             lines.append(say("not recorded: {names}", names=", ".join(sorted(rank_document["skipped"]))))
     written = recorded or any(folder.glob(f"{layout.RANK}*"))

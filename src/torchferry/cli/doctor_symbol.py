@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -22,9 +23,18 @@ from torchferry.doctor.context import CheckContext
 from torchferry.doctor.host import Host
 from torchferry.doctor.report import shown
 from torchferry.doctor.symbols.elf import architecture_of, read_library
-from torchferry.doctor.symbols.verdicts import Explanation, SymbolSearch, SymbolVerdict, explain, explain_library
+from torchferry.doctor.symbols.owners import TargetVersions
+from torchferry.doctor.symbols.verdicts import (
+    Explanation,
+    SymbolSearch,
+    SymbolVerdict,
+    explain,
+    explain_library,
+    missing_library,
+)
 
 _MESSAGE = re.compile(r"(?:(?<![^\s:\"'])(?P<library>/[^\s:\"']*):\s*)?undefined symbol:\s*(?P<symbol>[\w.$@]+)")
+_NOT_FOUND = re.compile(r"(?<![\w.+-])(?P<library>lib[\w.+-]{1,200}): cannot open shared object file")
 _SYMBOL = re.compile(r"[A-Za-z_][\w.$@]*\Z")
 _MOST_NAMES = 5
 
@@ -54,8 +64,9 @@ def command(
 ) -> None:
     """Explain "undefined symbol": who should have it, why it is missing, what to do.
 
-    LIB is a shared library, or MESSAGE is what the loader said, such as "mine.so: undefined symbol: _ZN3c10...".
-    The library is read, not loaded or run. Ends with 1 when a symbol or a library is missing.
+    LIB is a shared library, or MESSAGE is what the loader said, such as "mine.so: undefined symbol: _ZN3c10..." or
+    "libatb.so: cannot open shared object file". The library is read, not loaded or run. Ends with 1 when a symbol or a
+    library is missing.
 
     \b
     torchferry doctor symbol build/mine.so
@@ -70,10 +81,15 @@ def command(
     host = Host()
     search = _search(host, getattr(choices, "target", ""), sdk, sources, pytorch_src)
     with doing(say("looking for symbols")):
-        if message is not None and not path.is_file():
-            explanation, verdicts = None, explain(wanted, search)
+        absent = _NOT_FOUND.search(subject) if message is None else None
+        explanation: Explanation | None = None
+        verdicts: tuple[SymbolVerdict, ...]
+        if absent is not None:
+            verdicts = (missing_library(absent["library"], search),)
+        elif message is not None and not path.is_file():
+            verdicts = explain(wanted, search)
         elif message is None and not path.exists() and _SYMBOL.match(subject) and "." not in subject:
-            explanation, verdicts = None, explain([subject], search)
+            verdicts = explain([subject], search)
         else:
             explanation = explain_library(read_library(path), search, wanted)
             verdicts = explanation.verdicts
@@ -81,7 +97,7 @@ def command(
     if output_format == "json":
         print_data(json_text(_document(explanation, verdicts, lang), indent=2))
     else:
-        print_text(*_lines(explanation, verdicts, host, lang))
+        print_text(*_lines(explanation, verdicts, search, lang))
     wrong = verdicts or (explanation is not None and (explanation.loaded.missing or explanation.loaded.other))
     sys.exit(exitcodes.FINDINGS if wrong else exitcodes.CLEAN)
 
@@ -95,6 +111,12 @@ def _search(
     common = contexts[0].search_path  # the system's own libraries belong to no toolkit
     folders = [folder for each in contexts for folder in each.requirements.sdk.folders if folder not in common]
     toolkits = [Path(folder) for folder in folders if Path(folder).is_dir()]
+
+    @cache
+    def versions(target: str) -> TargetVersions:
+        context = CheckContext(host, Target.named(target))
+        return TargetVersions(context.driver_version[0], context.sdk_version[0], context.plugin)
+
     torch = next((each for each in metadata.distributions(name="torch")), None)
     return SymbolSearch(
         contexts[0].search_path,
@@ -103,6 +125,7 @@ def _search(
         pytorch,
         tuple(sources),
         torch.version if torch is not None else "",
+        versions,
     )
 
 
@@ -122,7 +145,7 @@ def _refuse_absent(explanation: Explanation, wanted: Iterable[str]) -> None:
 
 
 def _lines(
-    explanation: Explanation | None, verdicts: tuple[SymbolVerdict, ...], host: Host, lang: str
+    explanation: Explanation | None, verdicts: tuple[SymbolVerdict, ...], search: SymbolSearch, lang: str
 ) -> Iterable[str]:
     if explanation is not None:
         library = explanation.library
@@ -137,8 +160,10 @@ def _lines(
             )
             yield "  " + other.render(lang)
         for name, needed_by in explanation.loaded.missing:
-            text = say("{name} is not found; {library} needs it", name=name, library=needed_by)
+            verdict = missing_library(name, search, needed_by)
+            text = say("{name}: {cause}", name=name, cause=verdict.cause)
             yield "  " + shown(text.render(lang))
+            yield "    " + say("next: {advice}", advice=shown(verdict.advice.render(lang))).render(lang)
         for name, file in explanation.loaded.other:
             text = say("{name} exists ({file}), but is for another architecture or damaged", name=name, file=file)
             yield "  " + shown(text.render(lang))

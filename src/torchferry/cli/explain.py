@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from torchferry.backends import registry
-from torchferry.backends.errors import errors_of, errors_of_all
 from torchferry.cli.completion import target_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
@@ -30,7 +28,8 @@ def command(
 
     LOGS are files, folders such as those of torchrun or of CANN (`~/ascend/log`), or `-` for standard input, which is
     read where nothing is named and no terminal is there. What only follows from the failure, such as time-outs of the
-    other ranks, is listed apart from it. Ends with 0 where no failure is in the logs, and with 1 where one is.
+    other ranks, is listed apart from it. Ends with 0 where all was read and no failure is in it, with 1 where a
+    failure is in it, or where nobody knows, since something could not be read.
 
     \b
     torchferry explain train.log
@@ -38,20 +37,16 @@ def command(
     kubectl logs --prefix -l job=train | torchferry explain
     """
     from torchferry.diagnosis import report
+    from torchferry.diagnosis.explaining import diagnosed
     from torchferry.diagnosis.inputs import LogReader
-    from torchferry.diagnosis.judging import diagnose
-    from torchferry.diagnosis.scanning import Scan
 
     lang = lang or language()
     if not logs:
         if sys.stdin is None or is_terminal(sys.stdin):
             raise UsageError(say("no logs are named"), say("name files or folders, or pipe a log into the command"))
         logs = (Path("-"),)
-    backends = [registry.load(name) for name in registry.names()]
-    entries = errors_of_all(backends) if not target else errors_of(registry.load(target.partition("@")[0]))
     reader = LogReader(logs)
-    scan = Scan(reader, [entry for entry in entries if "log" in entry.where])
-    diagnosis = diagnose(scan)
+    diagnosis = diagnosed(reader, target)
     if not reader.size:
         advice = next((say("{name}: {reason}", name=each.name, reason=each.reason) for each in reader.not_read), None)
         raise UsageError(say("the logs are empty, or none could be read"), advice)
@@ -61,4 +56,4 @@ def command(
         write(report.page(diagnosis, lang), output_file)
     else:
         write(report.lines(diagnosis, lang), output_file)
-    sys.exit(exitcodes.FINDINGS if diagnosis.failed else exitcodes.CLEAN)
+    sys.exit(exitcodes.FINDINGS if diagnosis.failed or diagnosis.is_unknown else exitcodes.CLEAN)

@@ -13,7 +13,7 @@ import click
 from torchferry.backends.operators import load_operators
 from torchferry.backends.target import Target
 from torchferry.backends.triton_front_end import front_end_of
-from torchferry.cli import ProgramCommand
+from torchferry.cli import RehearsingCommand
 from torchferry.cli.completion import target_option
 from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import writable, write
@@ -32,7 +32,7 @@ from torchferry.rehearsal.summary import document, lines, opening
 from torchferry.rehearsal.visible_cards import environment_notes
 
 
-@click.command("rehearse", cls=ProgramCommand)
+@click.command("rehearse", cls=RehearsingCommand)
 @target_option()
 @click.option("--card", default="", metavar="NAME", help="Model of the card, such as 910B or S4000.")
 @click.option("--devices", type=click.IntRange(1, 16), default=None, help="Number of devices.")

@@ -15,13 +15,14 @@ SITE = Path(__file__).with_name("site")
 """Holds a `sitecustomize` that calls our entry points for torch where torch does not do it itself: before 2.5."""
 
 NOTES = "TORCHFERRY_COMMAND_NOTES"
-"""Set for the processes of a command: the folders where they note why nothing of ours began in them.
+"""Set for the processes of a command: the folders where they note why nothing of ours began, and what ended them.
 
 A command that runs within another one of ours has two.
 """
 
 _WITHOUT_TORCH = "without-torch"  # core/site writes it, in any Python
 _REFUSED = "refused"
+_UNCAUGHT = "uncaught-*.log"  # core/site writes them
 
 
 def noting(folder: Path) -> dict[str, str]:
@@ -44,6 +45,11 @@ def python_without_torch(folder: Path) -> str:
 def was_refused(folder: Path) -> bool:
     """Whether `or_end` ended a process of the command."""
     return (folder / _REFUSED).exists()
+
+
+def uncaught_logs(folder: Path) -> list[Path]:
+    """Return the logs of the exceptions that ended Python processes of the command, one for each process."""
+    return sorted(folder.glob(_UNCAUGHT))
 
 
 def search_path(*folders: Path) -> str:

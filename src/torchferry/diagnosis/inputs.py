@@ -48,10 +48,12 @@ class LogFile(NamedTuple):
     Attributes:
         name: As it is shown, relative to the folder that was named.
         path: The file; None for standard input.
+        start: Bytes at its beginning that are not of the run.
     """
 
     name: str
     path: Path | None
+    start: int = 0
 
 
 class NotRead(NamedTuple):
@@ -90,20 +92,22 @@ class LogReader:
                 self.files.append(LogFile(str(path), path))
 
     def _walk(self, top: Path) -> None:
-        links = 0
+        links, real = 0, top.resolve()
         for folder, folders, names in os.walk(top, onerror=self._no_folder):
             folders.sort()
             for name in sorted(names):
                 path = Path(folder, name)
                 if path.is_symlink():
-                    links += 1
+                    links += not _leads_into(path, real)
                 elif len(self.files) >= MOST_FILES:
                     reason = say("there are more files than {number}; name the folders of one run", number=MOST_FILES)
                     self.not_read.append(NotRead(str(top), reason))
                     return
                 else:
                     self.files.append(LogFile(str(path), path))
-            links += sum(Path(folder, name).is_symlink() for name in folders)
+            links += sum(
+                path.is_symlink() and not _leads_into(path, real) for path in map(Path(folder).joinpath, folders)
+            )
         if links:
             reason = say_plural("{count} link, not followed", "{count} links, not followed", count=links)
             self.not_read.append(NotRead(str(top), reason))
@@ -128,7 +132,8 @@ class LogReader:
             with open(descriptor, "rb") as stream:
                 status = os.fstat(descriptor)
                 if stat.S_ISREG(status.st_mode):
-                    yield from self._lines(file, stream, status.st_size)
+                    stream.seek(file.start)
+                    yield from self._lines(file, stream, max(0, status.st_size - file.start))
                 else:
                     self.not_read.append(NotRead(file.name, say("not a regular file")))
         except OSError as error:
@@ -150,7 +155,7 @@ class LogReader:
                 self._left_out(file, size - limit)
             return
         yield from self._whole_lines(_pieces(head, stream, HEAD, ""), 1)
-        stream.seek(size - (MOST_OF_FILE - HEAD))
+        stream.seek(file.start + size - (MOST_OF_FILE - HEAD))
         stream.readline(LONGEST_LINE)  # the rest of a line that began in what is left out
         self._left_out(file, size - MOST_OF_FILE)
         yield from self._whole_lines(_pieces(b"", stream, None, ""), 0)
@@ -175,6 +180,14 @@ class LogReader:
             line += block.count(b"\n") if line else 0
         if rest:
             yield Block(rest, line)
+
+
+def _leads_into(link: Path, folder: Path) -> bool:
+    """Whether a link leads to what is read anyway, at its own place in a folder."""
+    try:
+        return link.resolve(strict=True).is_relative_to(folder)
+    except (OSError, RuntimeError):  # it leads nowhere, or in a circle
+        return False
 
 
 def _pieces(head: bytes, stream: BinaryIO, limit: int | None, encoding: str) -> Iterator[bytes]:

@@ -70,6 +70,11 @@ class RunDiagnosis(NamedTuple):
         """Whether the logs show a failure."""
         return self.first is not None or self.raised is not None
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows if the run failed: the logs show no failure, and not all of them was looked at."""
+        return not self.failed and bool(self.not_read)
+
 
 def diagnose(scan: Scan) -> RunDiagnosis:
     """Return what a scan of logs says of a failure."""

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from torchferry import __version__
+from torchferry.backends.library_owners import LibraryOwner, owner_of_function, owner_of_library
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import masked
@@ -27,7 +28,8 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2430 }
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 1.6rem }
 pre { background: #f3f5f8; padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere }
-.failed { border-left: 4px solid #c62828; padding-left: .7rem } li { margin: .3rem 0 }
+.failed { border-left: 4px solid #c62828; padding-left: .7rem }
+.unknown { border-left: 4px solid #f9a825; padding-left: .7rem } li { margin: .3rem 0 }
 @media (prefers-color-scheme: dark) { body { color: #e4e8ee; background: #14181f } pre { background: #1e242e } }
 """
 
@@ -44,7 +46,7 @@ class ReportSection(NamedTuple):
 
 def lines(diagnosis: RunDiagnosis, lang: str) -> Iterator[str]:
     """Yield the text for a terminal."""
-    yield style(headline(diagnosis, lang), "bold", "red" if diagnosis.failed else "green")
+    yield style(headline(diagnosis, lang), "bold", _colour(diagnosis))
     for section in _sections(diagnosis, lang):
         yield ""
         if section.title is not None:
@@ -53,6 +55,12 @@ def lines(diagnosis: RunDiagnosis, lang: str) -> Iterator[str]:
         for number, item in enumerate(section.items, 1):
             yield f"  {number}. {item}" if section.is_numbered else f"  - {item}"
         yield from (f"    {line}" for line in section.verbatim)
+
+
+def _colour(diagnosis: RunDiagnosis) -> str:
+    if diagnosis.failed:
+        return "red"
+    return "yellow" if diagnosis.is_unknown else "green"
 
 
 def page(diagnosis: RunDiagnosis, lang: str) -> str:
@@ -67,15 +75,37 @@ def page(diagnosis: RunDiagnosis, lang: str) -> str:
             body.append(f"<{tag}>" + "".join(f"<li>{_shown(item)}</li>\n" for item in section.items) + f"</{tag}>\n")
         if section.verbatim:
             body.append("<pre>" + "\n".join(_shown(line) for line in section.verbatim) + "</pre>\n")
-    kind = "failed" if diagnosis.failed else "well"
+    kind = "failed" if diagnosis.failed else "unknown" if diagnosis.is_unknown else "well"
     return web_page(visible(headline(diagnosis, lang)), _STYLE, body, lang, kind=kind)
+
+
+def notice(diagnosis: RunDiagnosis, lang: str) -> Iterator[str]:
+    """Yield what a command says at its end of the program that it ran: shorter than the text, with the same facts."""
+    if not diagnosis.failed:
+        return
+    yield headline(diagnosis, lang, with_time=False)
+    if diagnosis.first is None:
+        assert diagnosis.raised is not None
+        frame = diagnosis.raised.error.frame
+        place = f"{frame.file}:{frame.line}: " if frame is not None else ""
+        yield "  " + masked(place + _message(diagnosis.raised))
+        yield "  " + say("no table knows this message, so torchferry says no cause").render(lang)
+        return
+    match = diagnosis.first.first.match
+    for cause in match.causes:
+        yield "  " + say("cause: {cause}", cause=masked(cause.render(lang))).render(lang)
+    yield from (f"  -> {masked(step.render(lang))}" for step in match.steps())
+    if diagnosis.causes:
+        others = "; ".join(_title(each, lang) for each in diagnosis.causes[:_MOST_WRITERS])
+        yield "  " + say("failed later: {names}", names=others).render(lang)
+    yield "  " + say("source: {source}", source=match.entry.source).render(lang)
 
 
 def _shown(text: str) -> str:
     return escape(visible(text))
 
 
-def headline(diagnosis: RunDiagnosis, lang: str) -> str:
+def headline(diagnosis: RunDiagnosis, lang: str, *, with_time: bool = True) -> str:
     """Return the first line: what failed first, where and when."""
     if diagnosis.first is not None:
         seen: Sighting | Raised = diagnosis.first.first
@@ -84,11 +114,11 @@ def headline(diagnosis: RunDiagnosis, lang: str) -> str:
         seen, title = diagnosis.raised, diagnosis.raised.error.kind
     else:
         logs = say_plural("{count} log", "{count} logs", count=diagnosis.files)
-        if diagnosis.not_read:
-            return say("no failure recognized in {logs}, of which not all was looked at", logs=logs).render(lang)
+        if diagnosis.is_unknown:
+            return say("not known: no failure recognized in what could be read of {logs}", logs=logs).render(lang)
         return say("no failure recognized in {logs}", logs=logs).render(lang)
     place = writer_text(seen.writer, lang)
-    moment = seen.moment.text if seen.moment is not None else ""
+    moment = seen.moment.text if seen.moment is not None and with_time else ""
     if place and moment:
         return say("failed first, {place}, at {time}: {what}", what=title, place=place, time=moment).render(lang)
     if place or moment:
@@ -152,9 +182,20 @@ def _failure_sections(failure: Failure, lang: str) -> Iterator[ReportSection]:
         yield ReportSection(say("Why"), causes)
     else:
         yield ReportSection(say("Why, the likeliest first"), items=causes, is_numbered=True)
+    owner = _owner_of(failure)
+    if owner is not None:
+        yield ReportSection(say("Whose it is"), (f"{owner.package.render(lang)} ({owner.target})",))
     remedy = (masked(match.remedy.render(lang)),) if match.remedy.en else ()
     yield ReportSection(say("What to do"), remedy, verbatim=tuple(map(masked, match.commands())))
     yield ReportSection(None, (say("source: {source}", source=match.entry.source).render(lang),))
+
+
+def _owner_of(failure: Failure) -> LibraryOwner | None:
+    """Return the package that should have brought what a message says is missing; None for another message."""
+    groups = failure.first.match.groups
+    if groups.get("library"):
+        return owner_of_library(groups["library"])
+    return owner_of_function(groups["symbol"]) if groups.get("symbol") else None
 
 
 def _unknown(raised: Raised, lang: str) -> ReportSection:
@@ -213,6 +254,7 @@ def document(diagnosis: RunDiagnosis, lang: str) -> str:
         "kind": "torchferry explain",
         "failed": diagnosis.failed,
         "known": diagnosis.first is not None,
+        "complete": not diagnosis.not_read,
         "first": None if diagnosis.first is None else _failure_document(diagnosis.first, lang),
         "exception": None if diagnosis.raised is None else _exception_document(diagnosis.raised),
         "causes": [_failure_document(each, lang) for each in diagnosis.causes],
@@ -227,7 +269,7 @@ def document(diagnosis: RunDiagnosis, lang: str) -> str:
 
 
 def _failure_document(failure: Failure, lang: str) -> dict[str, Any]:
-    match, entry = failure.first.match, failure.entry
+    match, entry, owner = failure.first.match, failure.entry, _owner_of(failure)
     return {
         "entry": entry.key,
         "code": entry.code,
@@ -237,6 +279,7 @@ def _failure_document(failure: Failure, lang: str) -> dict[str, Any]:
         "remedy": masked(match.remedy.render(lang)),
         "commands": [masked(command) for command in match.commands()],
         "source": entry.source,
+        "package": owner.package.render(lang) if owner is not None else "",
         "count": failure.lines,
         "places": [_place_document(each) for each in failure.all],
     }

@@ -13,17 +13,20 @@ from typing import Any
 from torchferry.backends import smi as smi_output
 from torchferry.backends.card_table import Card
 from torchferry.backends.cards import find_card
-from torchferry.backends.errors import errors_of, first_match
+from torchferry.backends.errors import COMMON, ErrorMatch, errors_of, first_match
+from torchferry.backends.library_owners import owner_of_function, owner_of_library
 from torchferry.backends.machine import VersionFile
 from torchferry.backends.machine import facts as host_requirements
 from torchferry.backends.target import Target
 from torchferry.backends.unknown import Unknown
 from torchferry.core.errors import UsageError
 from torchferry.core.json_text import parsed_json
-from torchferry.core.messages import Bilingual
+from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.shape import checked
 from torchferry.core.subprocesses import ProcessResult
 from torchferry.doctor.host import Host
+from torchferry.doctor.symbols.names import qualified_name
+from torchferry.doctor.symbols.owners import TargetVersions, of_function, of_library
 
 INSIDE = Path(__file__).with_name("probes")
 
@@ -87,7 +90,7 @@ class Imported:
 class Explained:
     """What is known of a failure: why, what mends it, where that comes from."""
 
-    cause: Bilingual
+    cause: Bilingual | Message
     commands: tuple[str, ...]
     source: str
 
@@ -258,7 +261,30 @@ class CheckContext:
         match = first_match(causes, text, (*first, "machine", "log"))
         if match is None:
             return None
+        owned = self._owned(match)
+        if owned is not None:
+            cause, advice, source = owned
+            both = say("{cause}; {advice}", cause=cause, advice=advice)
+            return Explained(both, match.commands(self.host.python), source)
         return Explained(match.causes[0], match.commands(self.host.python), match.entry.source)
+
+    def _owned(self, match: ErrorMatch) -> tuple[Message, Message, str] | None:
+        """Return cause, advice and source of a library or function that is missing and whose package is known.
+
+        Only where no entry of the target itself matched: that one says more.
+        """
+        if match.entry.owner != COMMON:
+            return None
+        installed = TargetVersions(self.driver_version[0], self.sdk_version[0], self.plugin)
+        library, symbol = match.groups.get("library", ""), match.groups.get("symbol", "")
+        owner = owner_of_library(library, [self.target.backend]) if library else None
+        if owner is not None:
+            folders = [*self.search_path, *self.requirements.sdk.folders]
+            return (*of_library(library, "", owner, lambda target: installed, folders), owner.source)
+        owner = owner_of_function(qualified_name(symbol), [self.target.backend]) if symbol else None
+        if owner is not None:
+            return (*of_function(owner, lambda target: installed), owner.source)
+        return None
 
     # --- libraries ---
 

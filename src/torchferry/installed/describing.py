@@ -55,6 +55,14 @@ def evidence_message(evidence: Evidence) -> Message:
             return say("{place}: the collective backend is {what} by name", place=place, what=subject)
         case PlaceNeed.CHOICE:
             return say("{place}: CUDA where it is available, else the CPU, and no other card", place=place)
+        case PlaceNeed.GENERATORS:
+            return say(
+                "{place}: `{where}` keeps the states of random generators of {devices}, not of the card: a resumed "
+                "run draws other numbers",
+                place=place,
+                where=where,
+                devices=subject,
+            )
         case PlaceNeed.TARGET:
             return say("{place} names the target ({what})", place=place, what=subject)
 

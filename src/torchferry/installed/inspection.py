@@ -42,6 +42,7 @@ _ORDER = (
     PlaceNeed.TRITON,
     PlaceNeed.SOURCE,
     *CHOOSING[1:],
+    PlaceNeed.GENERATORS,
     PlaceNeed.TARGET,
 )
 

@@ -60,6 +60,9 @@ class PlaceNeed(str, Enum):
     CHOICE = "choice"
     """CUDA where it is available, else the CPU: on another card, the CPU without a word."""
 
+    GENERATORS = "generators"
+    """The states of random generators are kept for named devices, and not for the target's."""
+
     TARGET = "target"
     """The code names the target, or asks torch which accelerator there is."""
 
@@ -170,6 +173,11 @@ class Inspected(NamedTuple):
     def names_target(self) -> bool:
         """Whether its code names the target somewhere, whatever else it does."""
         return any(need is PlaceNeed.TARGET for need, _ in self.counts)
+
+    @property
+    def forgotten_generators(self) -> Evidence | None:
+        """Where it keeps the states of random generators and leaves out the target's; None where it does not."""
+        return next((item for item in self.evidence if item.need is PlaceNeed.GENERATORS), None)
 
     def runs(self, evidence: Evidence) -> bool:
         """Whether a place lies in a module that runs when the package is imported as the programs import it."""

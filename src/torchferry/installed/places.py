@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cached_property
 
 from torchferry.backends import cuda
+from torchferry.installed.generators import device_lists
 from torchferry.installed.model import Evidence, PlaceNeed
 from torchferry.rules.guarded import Guard, guard_of
 from torchferry.rules.target_words import target_words
@@ -90,6 +91,8 @@ class _Places:
         for attribute in self.file.attributes.get("is_cuda", ()):
             if self.refuses(attribute):
                 yield self.evidence(PlaceNeed.QUESTION, attribute, ".is_cuda")
+        for node, devices in device_lists(self.file, self.names, self.exact):
+            yield self.evidence(PlaceNeed.GENERATORS, node, ", ".join(devices))
 
     def evidence(self, need: PlaceNeed, node: ast.AST, subject: str, where: str = "", parameter: str = "") -> Evidence:
         line = getattr(node, "lineno", 0)

@@ -8,7 +8,7 @@ from itertools import groupby
 from torchferry.core.finding import Finding, Grade, Stage
 from torchferry.core.messages import Message, say, say_plural, translatable
 from torchferry.core.terminal import visible
-from torchferry.installed.describing import package_message, state_message
+from torchferry.installed.describing import evidence_message, package_message, state_message
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
 from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
@@ -166,6 +166,9 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
         name = f"{package.package} {package.version}".rstrip()
         state = state_message(package.state).render(lang)
         yield visible(f"  {name}: {state}; {package_message(package).render(lang)}")
+        forgotten = package.forgotten_generators
+        if forgotten is not None and package.evidence[0] is not forgotten:
+            yield visible(f"    {evidence_message(forgotten).render(lang)}")
         if package.chain:
             way = " -> ".join(map(str, package.chain))
             yield visible(f"    {say('reached by {chain}', chain=way).render(lang)}")

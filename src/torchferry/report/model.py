@@ -227,10 +227,14 @@ class Report(NamedTuple):
 
     @property
     def telling_packages(self) -> list[Inspected]:
-        """The packages of the environment that need a look: that choose CUDA, have kernels, or could not be read."""
+        """The packages of the environment that need a look.
+
+        Those that have kernels, choose CUDA, or could not be read; last those that forget the card's generators alone.
+        """
         order = (State.KERNELS, State.CHOOSES, State.UNREAD)
-        telling = [package for package in self.packages if package.state in order]
-        return sorted(telling, key=lambda package: (order.index(package.state), package.package))
+        places = {state: index for index, state in enumerate(order)}
+        telling = [package for package in self.packages if package.state in order or package.forgotten_generators]
+        return sorted(telling, key=lambda package: (places.get(package.state, len(order)), package.package))
 
     @property
     def by_grade(self) -> Counter[Grade]:

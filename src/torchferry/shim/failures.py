@@ -19,6 +19,7 @@ import linecache
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -27,8 +28,9 @@ from typing import Any, NamedTuple
 from torchferry.backends import cuda
 from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
-from torchferry.core.messages import Message, noted, say
+from torchferry.core.messages import Message, language, noted, say
 from torchferry.core.terminal import print_notice
+from torchferry.core.torch_start import NOTES
 from torchferry.shim import no_device
 from torchferry.shim.patches import Patches
 
@@ -71,9 +73,12 @@ def patch(patches: Patches, target: Target) -> None:
     def report(error: BaseException) -> None:
         try:
             text = explain(error, target)
+            if text is None and not os.environ.get(NOTES):  # a command that waits says it of all its processes
+                text = _known_cause(error, target)
         except Exception:  # the error itself is shown in any case; nothing may stand in its way
             return
         if text is not None:
+            error.torchferry_explained = True  # type: ignore[attr-defined]  # core/site leaves it to us then
             _tell(text)
 
     def hook(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
@@ -109,7 +114,25 @@ def _reporting(original: Callable[..., Any], report: Callable[[BaseException], N
 def explain(error: BaseException, target: Target) -> str | None:
     """Return why an error ended a program that asked for CUDA; None where nothing is known of it."""
     calculated = _none_of_device(error, target)
-    return str(calculated) if calculated is not None else _explain_missed_extension(error, target)
+    if calculated is not None:
+        return str(calculated)
+    return _explain_missed_extension(error, target)
+
+
+def _known_cause(error: BaseException, target: Target) -> str | None:
+    """Return what the tables of messages say of an error; None where no entry names a cause, or we raised it."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if frames and str(frames[-1].f_globals.get("__name__", "")).partition(".")[0] == "torchferry":
+        return None
+    from torchferry.backends.errors import cause_of_exception  # imported late: most programs do not fail
+    from torchferry.core.secrets import masked
+
+    match = cause_of_exception(target.backend, type(error).__name__, str(error))
+    if match is None:
+        return None
+    causes = [str(say("cause: {cause}", cause=cause)) for cause in match.causes]
+    steps = [f"-> {step.render(language())}" for step in match.steps()]
+    return masked("\n  ".join([f"{type(error).__name__}:", *causes, *steps]))
 
 
 def _explain_missed_extension(error: BaseException, target: Target) -> str | None:

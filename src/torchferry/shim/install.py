@@ -53,7 +53,7 @@ def patch(patches: Patches, target: Target, call_sites: CallSites | None) -> Dev
     patch_compile.patch_torchscript(patches, resolver)
     patch_compile.patch_compile(patches, resolver, policy)
     patch_tensors.patch_default_tensor_type(patches, devices)
-    patch_torch_names.patch_library_questions(patches)
+    patch_torch_names.patch_library_questions(patches, target)
     patch_factories.patch_registrations(patches, devices, policy)
     patch_cuda_namespace.patch_private_names(patches, target, policy)
     patch_factories.patch_fallback(patches, devices)

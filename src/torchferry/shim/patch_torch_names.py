@@ -223,20 +223,40 @@ def _unless_disabled(original: Callable[..., Any], refuse: Callable[..., Any]) -
     return init
 
 
-def patch_library_questions(patches: Patches) -> None:
-    """Let each of them answer no as soon as its module is imported; one that a version lacks is left out."""
+_STATES = "torch.cuda.get_rng_state_all"
+"""What a library calls behind the question whether there is CUDA, to keep the states of generators."""
+
+
+def patch_library_questions(patches: Patches, target: Target) -> None:
+    """Let each of them answer as soon as its module is imported; one that a version lacks is left out.
+
+    Whether the device is a certain card of NVIDIA's: no. Whether there are generators of CUDA to keep in a checkpoint:
+    yes, which keeps the card's, where the library has no question for the card itself.
+    """
     for path in cuda.asks_for_nvidia():
         module, _, name = path.rpartition(".")
-        patches.when_imported(module, _answer_no(patches, name))
+        patches.when_imported(module, _answer(patches, name, _no))
+    if target.api(_STATES).status not in REWRITTEN:
+        return
+    for path in cuda.keeps_generators():
+        module, _, name = path.rpartition(".")
+        own = name.replace(cuda.DEVICE_TYPE, target.backend.DEVICE_TYPE)
+        patches.when_imported(module, _answer(patches, name, _yes, own))
 
 
-def _answer_no(patches: Patches, name: str) -> Callable[[ModuleType], None]:
+def _answer(patches: Patches, name: str, answer: Callable[..., bool], unless: str = "") -> Callable[[ModuleType], None]:
+    """Return what puts an answer in place of a question of a module, unless the module has another one, too."""
+
     def step(module: ModuleType) -> None:
-        if hasattr(module, name):
-            patches.set(module, name, _no)
+        if hasattr(module, name) and not (unless and hasattr(module, unless)):
+            patches.set(module, name, answer)
 
     return step
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:
     return False
+
+
+def _yes(*args: Any, **kwargs: Any) -> bool:
+    return True

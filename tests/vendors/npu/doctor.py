@@ -569,6 +569,21 @@ CASES = [
         ),
     ),
     Case(
+        "probe.masks",
+        "npu",
+        (("failure", "mask `boolean`: differs"), ("ok", "additive")),
+        probe=steps(
+            {"step": "masks", "part": "boolean", "error": "differs"},
+            {"step": "masks", "part": "additive", "error": ""},
+        ),
+    ),
+    Case(
+        "probe.masks",
+        "npu",
+        (("warning", "mask `additive with an empty row`: NaN, and 0 on the CPU"),),
+        probe=steps({"step": "masks", "part": "additive with an empty row", "error": "NaN, and 0 on the CPU"}),
+    ),
+    Case(
         "probe.collective", "npu", (("ok", "8 devices"),), probe=steps({"step": "collective", "error": "", "ranks": 8})
     ),
     Case(

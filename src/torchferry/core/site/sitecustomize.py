@@ -3,6 +3,9 @@
 torch does it from 2.5 on. This file is in front of PYTHONPATH in the processes of a command that torchferry started, so
 Python runs it at their start, and the `sitecustomize` that it hides after it. It is read by any Python that the command
 uses, also one without torchferry, and asks for nothing that Python 3.8 lacks.
+
+A process also leaves the exception that ends it, for who waits for the command: Python has printed it by then, and what
+is printed cannot be read without a change of what the program writes to.
 """
 
 from __future__ import annotations
@@ -84,6 +87,50 @@ def _say_absent() -> None:
             file.write(sys.executable)
 
 
+_LONGEST = 1 << 17
+"""Letters of an exception, with its traceback, that are left: of a longer one the beginning and the end."""
+
+
+def _leave_uncaught() -> None:
+    """Leave the exception that nobody caught, each line with the time and the rank, as a launcher's log has them."""
+    error = getattr(sys, "last_value", None)  # Python sets it before it prints what nobody caught
+    folders = os.environ.get("TORCHFERRY_COMMAND_NOTES", "")
+    if not folders or not isinstance(error, Exception):  # Ctrl-C is no failure
+        return
+    with contextlib.suppress(Exception):  # the program's own end must not change for that
+        import traceback
+        from datetime import datetime, timezone
+
+        passed = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if str(passed[-1] if passed else "").partition(".")[0] == _OURS:
+            return  # raised by torchferry, whose own words say what to do
+        if getattr(error, "torchferry_explained", False):
+            return
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if len(text) > _LONGEST:
+            text = text[: _LONGEST // 2] + "\n" + text[-_LONGEST // 2 :]
+        rank = os.environ.get("RANK", "")
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        begin = when + (" [rank" + rank + "]: " if rank.isdigit() else " ")
+        lines = "".join(begin + line + "\n" for line in text.splitlines())
+        for folder in filter(None, folders.split(os.pathsep)):
+            path = os.path.join(folder, "uncaught-" + str(os.getpid()) + ".log")
+            with contextlib.suppress(OSError), open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(lines)
+
+
+def _at_end() -> None:
+    """Have `_leave_uncaught` called when the program has ended, before what plugins do then, which may not return."""
+    import threading
+
+    register = getattr(threading, "_register_atexit", None)  # from Python 3.9 on
+    if register is None:
+        import atexit
+
+        register = atexit.register
+    register(_leave_uncaught)
+
+
 def _run_hidden() -> None:
     """Run the `sitecustomize` that is found behind this one; one of another torchferry in front has run already."""
     own_folder = os.path.realpath(os.path.dirname(__file__))
@@ -99,4 +146,6 @@ def _run_hidden() -> None:
 
 if __name__ == "sitecustomize":
     sys.meta_path.insert(0, _TorchFinder())
+    if os.environ.get("TORCHFERRY_COMMAND_NOTES"):
+        _at_end()
     _run_hidden()

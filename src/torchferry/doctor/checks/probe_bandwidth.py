@@ -11,7 +11,7 @@ from torchferry.doctor.probe import step
 from torchferry.doctor.result import Result, passed, skipped, unknown
 
 
-@check("probe.bandwidth", rank=7, side="probe", title=say_in("check", "host and device"))
+@check("probe.bandwidth", rank=8, side="probe", title=say_in("check", "host and device"))
 def probe_bandwidth(context: CheckContext) -> Iterator[Result]:
     """Report what was measured."""
     outcome = step(context.probe or {}, "bandwidth")

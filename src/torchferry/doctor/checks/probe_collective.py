@@ -11,7 +11,7 @@ from torchferry.doctor.probe import longer, step
 from torchferry.doctor.result import Result, failed, passed, skipped, warned
 
 
-@check("probe.collective", rank=6, side="probe", title=say_in("check", "collective between all devices"))
+@check("probe.collective", rank=7, side="probe", title=say_in("check", "collective between all devices"))
 def probe_collective(context: CheckContext) -> Iterator[Result]:
     """Judge the sum over a rank for each device."""
     outcome = step(context.probe or {}, "collective")

@@ -119,6 +119,8 @@ def main() -> None:
             attempt("dtype", dtype, lambda dtype=dtype: try_dtype(getattr(torch, dtype)))
     for group, work in groups().items():
         attempt("operators", group, lambda work=work: both(work))
+    for form, work in masks().items():
+        attempt("masks", form, work)
     if not ASKED["rehearsed"]:
         bandwidth()
     collective(count)
@@ -229,6 +231,64 @@ def groups() -> Any:
         "recurrent layer": recurrent,
         "loss and gradient": backward,
         "optimizer": training,
+    }
+
+
+def masks() -> Any:
+    """Return the forms of attention masks: each a function that says where the device takes it otherwise than the CPU.
+
+    Half precision and sizes that a fused kernel takes. Rows in which nothing is attended to
+    are looked at apart: their result is a convention, 0 or NaN or the mean of all values.
+    """
+    import torch
+    from torch.nn import functional
+
+    if not hasattr(functional, "scaled_dot_product_attention"):
+        return {}
+    attend: Any = functional.scaled_dot_product_attention
+    length, place = 128, device(0)
+    torch.manual_seed(3)
+    query, key, value = (torch.randn(1, 2, length, 64, dtype=torch.float16) for _ in range(3))
+    there = [tensor.to(place) for tensor in (query, key, value)]
+    padded = torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+    padded[..., 100:] = False
+    least = torch.finfo(torch.float16).min
+    additive = torch.zeros(padded.shape, dtype=torch.float16).masked_fill(~padded, least)
+    bias = -torch.arange(length, dtype=torch.float32).sub(torch.arange(length)[:, None]).abs() / 16
+    empty = padded.clone()
+    empty[..., 5, :] = False
+    infinite = torch.zeros(empty.shape, dtype=torch.float16).masked_fill(~empty, float("-inf"))
+    rows = [row for row in range(length) if row != 5]
+
+    def whole(mask: Any, causal: Any = False) -> Any:
+        wanted = attend(query.float(), key.float(), value.float(), None if mask is None else of(mask), is_causal=causal)
+        got = attend(*there, None if mask is None else mask.to(place), is_causal=causal)
+        return differs(got.float(), wanted, 2e-2)
+
+    def of(mask: Any) -> Any:
+        return mask if mask.dtype == torch.bool else mask.float()
+
+    def row(mask: Any) -> Any:
+        wanted = attend(query.float(), key.float(), value.float(), of(mask))
+        got = attend(*there, mask.to(place)).float().cpu()
+        wrong = differs(got[..., rows, :], wanted[..., rows, :], 2e-2)
+        if wrong:
+            return f"the other rows: {wrong}"
+        one, other = convention(got[..., 5, :]), convention(wanted[..., 5, :])
+        return "" if one == other else f"{one}, and {other} on the CPU"
+
+    def convention(result: Any) -> Any:
+        if bool(result.isnan().all()):
+            return "NaN"
+        return "0" if bool((result == 0).all()) else "other values"
+
+    return {
+        "boolean": lambda: whole(padded),
+        "additive": lambda: whole(additive),
+        "additive bias": lambda: whole(bias.to(torch.float16).expand(1, 1, length, length)),
+        "causal": lambda: whole(None, True),
+        "boolean with an empty row": lambda: row(empty),
+        "additive with an empty row": lambda: row(infinite),
     }
 
 

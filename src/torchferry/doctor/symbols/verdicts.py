@@ -16,12 +16,14 @@ from pathlib import Path
 
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import kernel_table
+from torchferry.backends.library_owners import LibraryOwner, owner_of_function, owner_of_library
 from torchferry.core.errors import TorchferryError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.doctor.symbols.elf import SharedLibrary, read_library
 from torchferry.doctor.symbols.names import qualified_name, readable_names
+from torchferry.doctor.symbols.owners import TargetVersions, Versions, of_function, of_library
 from torchferry.doctor.symbols.places import (
     Loaded,
     build_files,
@@ -71,6 +73,7 @@ class SymbolSearch:
         pytorch: A checkout of PyTorch; None for none.
         sources: Folders with the sources of the library.
         torch_version: Of the installed torch; empty for none.
+        versions: Returns what is installed of a target.
     """
 
     folders: Sequence[str]
@@ -79,6 +82,7 @@ class SymbolSearch:
     pytorch: Path | None = None
     sources: Sequence[Path] = ()
     torch_version: str = ""
+    versions: Versions = field(default=lambda target: TargetVersions())
     _read: dict[Path, SharedLibrary | None] = field(default_factory=dict)
 
     def library(self, path: Path) -> SharedLibrary | None:
@@ -107,6 +111,14 @@ class SymbolSearch:
 
 
 _MakeVerdict = Callable[[str, str, Message, Message], SymbolVerdict]
+
+
+def missing_library(name: str, search: SymbolSearch, needed_by: str = "") -> SymbolVerdict:
+    """Explain a library that the loader does not find: which package brings it, and what of it is here."""
+    owner = owner_of_library(name)
+    folders = [*search.folders, *map(str, search.toolkits)]
+    cause, advice = of_library(name, needed_by, owner, search.versions, folders)
+    return SymbolVerdict(name, name, "library-missing", owner.package.en if owner is not None else "", cause, advice)
 
 
 class Explanation(NamedTuple):
@@ -163,7 +175,8 @@ class _SymbolProcedure:
             short = Path(owner).name.removeprefix("lib").partition(".so")[0]
             advice = say("link it: add -l{name} and its folder to the build (`libraries`, `library_dirs`)", name=short)
             return found("not-linked", owner, cause, advice)
-        if self.loaded is not None and self.loaded.missing:
+        package = owner_of_function(name)
+        if self.loaded is not None and self.loaded.missing and (package is None or self._misses(package)):
             missing = ", ".join(name for name, _ in self.loaded.missing)
             cause = say("needed libraries are not found: {names}", names=missing)
             advice = say("install them, or add their folder to LD_LIBRARY_PATH; then run this command again")
@@ -179,6 +192,8 @@ class _SymbolProcedure:
             return found("source-not-built", *in_sources)
         if _CUDA.match(name):
             return self._of_cuda(name, found)
+        if package is not None:
+            return found("package", package.package.en, *of_function(package, self.search.versions))
         return found(
             "unknown", "", self._searched(), say("give more folders to search with --sdk, --sources or --pytorch-src")
         )
@@ -194,6 +209,11 @@ class _SymbolProcedure:
             if symbol in library.defined:
                 return library.path
         return None
+
+    def _misses(self, package: LibraryOwner) -> bool:
+        """Whether one of the libraries that are not found is of a package."""
+        missing = self.loaded.missing if self.loaded is not None else ()
+        return any(package.match_library(name) for name, _ in missing)
 
     def _of_torch(self, symbol: str, name: str, found: _MakeVerdict) -> SymbolVerdict:
         """Explain a symbol of libtorch that no library of the installed torch has."""

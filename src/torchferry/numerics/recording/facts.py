@@ -75,17 +75,22 @@ _SWITCHES: dict[str, Callable[[], Any]] = {
 }
 
 
-def facts(device: torch.device | None) -> dict[str, dict[str, Any]]:
+FORGOTTEN = "restored generators"
+"""The fact that a resumed program restored the CPU's random generator, and none of its device."""
+
+
+def facts(device: torch.device | None, forgotten: str = "") -> dict[str, dict[str, Any]]:
     """Return groups of facts: what this torch lacks is left out.
 
     Args:
         device: Where the program's parameters are.
+        forgotten: The type of the device whose generators a resumed program did not restore; empty for none.
     """
     kind = device.type if device is not None else "cpu"
     return {
         "versions": _versions(),
         "device": _device(kind, device),
-        "seeds": _seeds(kind),
+        "seeds": {**_seeds(kind), **({FORGOTTEN: f"cpu, not {forgotten}"} if forgotten else {})},
         "switches": _switches(kind),
         "environment": masked_variables(
             {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}

@@ -24,6 +24,7 @@ from torchferry.numerics.framework.dispatch import WithoutDispatchModes, capturi
 from torchferry.numerics.framework.operators import Operator, tensors
 from torchferry.numerics.framework.steps import Steps
 from torchferry.numerics.recording.facts import Tracked, facts, local, norm, settings, states, stepped, world
+from torchferry.numerics.recording.generators import GeneratorWatch
 from torchferry.numerics.recording.mode import RecordingMode, unusual
 from torchferry.numerics.recording.sketching import Hasher
 from torchferry.numerics.recording.step import StepFiles, StepNotes, StepRows
@@ -137,6 +138,9 @@ class Recorder:
             self._mode.on_tensor = self._kept.add
         self._store: RecordStore | None = None
         self._handles: list[Any] = []
+        self._generators = GeneratorWatch()
+        self._forgotten = ""
+        """The type of the device whose generators a resumed program left as they were; empty where it did not."""
         self._steps = Steps()
         self._steps.before.append(self._before_optimizer)
         self._steps.skipped.append(self._skipped)
@@ -193,6 +197,8 @@ class Recorder:
         self._handles = [register_optimizer_step_post_hook(self._after_optimizer)]
         self._steps.by_hand = not by_optimizer
         self._steps.start()
+        if self._store is None:
+            self._generators.start()
         self._mode.on = self.options.records(0) and not by_optimizer
         self._running = True
         self._mode.__enter__()
@@ -209,6 +215,7 @@ class Recorder:
         for handle in self._handles:
             handle.remove()
         self._steps.stop()
+        self._generators.stop()
         self._attribution.modules.on_root.remove(self._root)
         self._attribution.modules.on_root_left.remove(self._root_left)
         self._attribution.modules.on_left.remove(self._left)
@@ -225,6 +232,7 @@ class Recorder:
             "unobserved": self._mode.unobserved,
             "failures": dict(self._failures),
             "notes": sorted(self._notes),
+            "forgotten": self._forgotten,
         }
         if self._store is not None:
             self._store.last(names.END, result)
@@ -377,6 +385,7 @@ class Recorder:
     def _begin(self) -> bool:
         """Open the rank's folder, before the first step; returns whether there is anything to write to."""
         if self._store is None:
+            self._generators.stop()  # what is set from now on belongs to a step, such as its recomputation
             place = world()
             folder = Path(self.options.folder)
             self._store = RecordStore(folder / f"{names.RANK}{place['rank']}", self.options.limit)
@@ -385,6 +394,8 @@ class Recorder:
                 return False
             device = next((parameter.device for parameter in self._tracked.parameters.values()), None)
             self._mode.any_device = device is None or device.type == "cpu"
+            if device is not None and self._generators.forgotten(device.type):
+                self._forgotten = device.type
             if self.options.perturb:
                 self._perturb()
             started = {
@@ -394,7 +405,7 @@ class Recorder:
                 "world": place,
                 "started": time.time(),
                 "options": self.options.as_dict(),
-                "facts": facts(device),
+                "facts": facts(device, self._forgotten),
             }
             self._store.file(names.BEGIN, names.sealed(started))
         return self._store.ended is None

@@ -86,6 +86,8 @@ def equal(a: object, b: object) -> bool:
 _PRECISION = ("matmul precision", "tf32", "hf32", "reduced_precision")
 _STATES = frozenset({"torch state", "random state", "numpy state", "device state"})
 
+_RESTORED = "restored generators"  # recording/facts.py writes it, where torch is
+
 _USUAL = (None, False, "off", "highest", "0")
 
 
@@ -122,6 +124,13 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
 
 def _setting(group: str, name: str, same_device: bool) -> tuple[str, str, Message, Message] | None:
     if group == "seeds":
+        if name == _RESTORED:
+            return (
+                "resume",
+                POSSIBLE,
+                say("a run went on from a checkpoint with the random generator of the CPU and not with the device's"),
+                say("keep the states of the device's generators in the checkpoint, too"),
+            )
         if name in _STATES:
             if name == "device state" and not same_device:
                 return None

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 
+from torchferry.backends import cuda
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import data_directory
 from torchferry.backends.operators import load_operators
 from torchferry.backends.unknown import Unknown
+from torchferry.backends.variable_values import UNORDERED, values_of
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.torch_start import or_end
@@ -279,6 +281,8 @@ def _start_machine(driver: SimulatedDriver, folder: Path, rehearsal: Rehearsal, 
     machine = Machine(folder, driver.libraries, devices=profile.devices, memory=profile.memory)
     visible = backend.VISIBLE_DEVICES
     machine.set_text("visible_variable", "" if isinstance(visible, Unknown) else visible)
+    takes = values_of(rehearsal.resolved().row("env", cuda.VISIBLE_DEVICES))
+    machine.set_number("visible_rising", int(UNORDERED in takes.void_if))
     for key, value in profile.properties.items():
         if isinstance(value, str):
             machine.set_text(key, value)

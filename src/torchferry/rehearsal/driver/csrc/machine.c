@@ -68,17 +68,26 @@ static char contexts[FERRY_MOST_DEVICES];  // their addresses are the handles
 
 static int cards[FERRY_MOST_DEVICES];  // of the machine, by the number that this process has for them
 
-// The list of visible devices ends at the first entry that is none, as the vendors' drivers read it.
-static int visible_devices(const char* list, int installed) {
+// The list of visible devices ends at the first entry that is none, and behind the digits of one that has more, as
+// backends/visible_cards.py reads it. Where numbers have to rise, one that does not leaves no device at all.
+static int visible_devices(const char* list, int installed, int rising) {
   int count = 0;
-  while (*list != '\0' && count < installed) {
+  long before = -1;
+  while (*list >= '0' && *list <= '9' && count < FERRY_MOST_DEVICES) {
     char* end = NULL;
     const long index = strtol(list, &end, 10);
-    if (end == list || (*end != ',' && *end != '\0') || index < 0 || index >= installed) {
+    if (rising && index <= before) {
+      return 0;
+    }
+    if (index >= installed || (!rising && count == installed)) {
       break;
     }
     cards[count++] = (int)index;
-    list = *end == ',' ? end + 1 : end;
+    before = index;
+    if (*end != ',') {
+      break;
+    }
+    list = end + 1;
   }
   return count;
 }
@@ -96,7 +105,7 @@ static void look_for_devices(void) {
   }
   const char* variable = ferry_text("visible_variable", "");
   const char* list = *variable == '\0' ? NULL : getenv(variable);
-  device_count = list == NULL ? installed : visible_devices(list, installed);
+  device_count = list == NULL ? installed : visible_devices(list, installed, ferry_number("visible_rising", 0) != 0);
 }
 
 int ferry_device_count(void) {
