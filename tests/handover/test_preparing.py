@@ -223,7 +223,14 @@ LOSSES = [
     ("for i, x in tqdm(enumerate(loader), total=9):\n    loss.backward()\n    print(loss)",
      ["log.train(0, i, loss, x)"]),
     ("for x in loader:\n    loss.backward()\n    total += len(x)\n    if bad:\n        skipped += 1\n    print(loss)",
-     ["log.train(0, 0, loss, x)"]),
+     ["log.train(0, None, loss, x)"]),
+    ("for e in range(2):\n    for i in range(9):\n        y = model(x)\n        loss.backward()\n        print(loss)",
+     ["log.train(e, i, loss, x)"]),
+    ("for _ in range(2):\n    for x, y in data:\n        l.backward()\n        print(f'loss {l.item():.4f}')",
+     ["log.train(None, None, l.item(), x)"]),
+    ("def one(model):\n    for x, y in data:\n        l.backward()\n        if late():\n            print(l)",
+     ["log.train(None, None, l, None)"]),
+    ("def one(model):\n    for i in range(9):\n        l.backward()\n        print(f'{other(l)} {x}')", []),
 ]  # fmt: skip
 
 
