@@ -216,16 +216,21 @@ def _line(
     if not step and loops and not any(each is statement for each in _in_loop(loops[0].body)):
         batch = ""  # the logger counts its calls in place of steps, and not every step makes one
     template = logger.train if stage == "train" else logger.val
-    code = template.format(
-        epoch=_epoch(file, statement, loops), step=step or "None", loss=ast.unparse(value), batch=batch or "None"
-    )
+    epoch = _epoch(file, statement, loops)
+    code = template.format(epoch=epoch, step=step or "None", loss=ast.unparse(value), batch=batch or "None")
     starts, text = file.source.starts, file.source.text
     end = statement.end_lineno or statement.lineno
     indent = text[starts[statement.lineno - 1] : file.source.offset(statement.lineno, statement.col_offset)]
     at = starts[end] if end < len(starts) else len(text)
     newline = file.source.newline
     before = "" if text[:at].endswith(("\n", "\r")) else newline
-    return LogLine(file.path, statement.lineno, stage, code, (Edit(at, at, f"{before}{indent}{code}{newline}"),))
+    edits = [Edit(at, at, f"{before}{indent}{code}{newline}")]
+    if epoch == "None" and stage == "train" and loops and logger.begin:
+        start = starts[loops[0].lineno - 1]
+        around = text[start : file.source.offset(loops[0].lineno, loops[0].col_offset)]
+        if not around.strip():
+            edits.insert(0, Edit(start, start, f"{around}{logger.begin}{newline}"))
+    return LogLine(file.path, statement.lineno, stage, code, tuple(edits))
 
 
 def _step_and_batch(loop: ast.For | ast.While | ast.AsyncFor) -> tuple[str, str]:
