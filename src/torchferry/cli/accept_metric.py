@@ -47,8 +47,8 @@ def command(
     """Judge one metric of LOG: printed text, tables, JSON lines, CSV, Markdown, TensorBoard event files.
 
     Accuracies and the like are read as percentages or shares, whichever the log has; where both are possible and the
-    verdicts differ, that is an error. Ends with 1 when the bound is not kept, when the metric never appears, or when the
-    log has a failure beside it, such as a traceback or an error of the card's.
+    verdicts differ, that is an error. Ends with 1 when the bound is not kept, when the metric never appears, or when
+    the log has a failure beside it, such as a traceback or an error of CUDA's.
 
     \b
     torchferry accept metric val.log --metric mIoU --at-least 84.96
@@ -85,8 +85,8 @@ def command(
         print_text("  " + verdict.reason.render(lang))
     if failure:
         why = say(
-            "the value is reached, and the log has a failure: {failure}; `torchferry explain {log}` says why it failed, "
-            "and `--despite-errors` judges the metric alone",
+            "the value is reached, and the log has a failure: {failure}; `torchferry explain {log}` says why it "
+            "failed, and `--despite-errors` judges the metric alone",
             failure=failure,
             log=log,
         )
@@ -119,7 +119,7 @@ _CUDA_FAILURE = re.compile(
     rb"\bCUDA (?:runtime |driver )?error: \w[\w ]{0,80}|Torch not compiled with CUDA enabled|Found no NVIDIA driver"
     rb"|\bCU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_(?!SUCCESS)[A-Z_]{1,40}|CUDA driver version is insufficient"
 )
-"""What CUDA and its libraries write of an error, also where the program goes on: none belongs to a run on another card.
+"""What CUDA and its libraries write of an error, also where the program goes on: another card writes none of it.
 
 Source: torch c10/cuda/CUDAException.cpp, torch/cuda/__init__.py, aten/src/ATen/cuda/CUDAContext.cpp; the libraries' enums.
 """

@@ -63,4 +63,6 @@ def _plugins(target: Target) -> dict[str, Bilingual]:
         return {}
     loaded = [registry.load(name) for name in registry.built_in() if name != target.name]
     own = {target.backend.PLUGIN, target.backend.IMPORT_NAMESPACE.partition(".")[0]}
-    return {each.PLUGIN: Bilingual(each.TITLE, each.TITLE_ZH) for each in loaded if each.PLUGIN and each.PLUGIN not in own}
+    return {
+        each.PLUGIN: Bilingual(each.TITLE, each.TITLE_ZH) for each in loaded if each.PLUGIN and each.PLUGIN not in own
+    }

@@ -15,7 +15,8 @@ Such a key holds for the files of the pattern at any depth below the folder, bef
 may be joined to the folder by `os.path.join`, `/` of a `Path`, or `+`. Where the program only knows the name when it
 runs, the folder's own entry is proposed as a fix to read; without such an entry, or for the folder alone, nothing is
 changed, and the place is reported. So is a path that the program puts together of parts (`Path("/kaggle") / "input"`).
-The entry of a folder holds with and without its slash (`os.path.join("/kaggle/working", name)`). `torchferry migrate --paths kaggle` adds a shipped table.
+The entry of a folder holds with and without its slash (`os.path.join("/kaggle/working", name)`).
+`torchferry migrate --paths kaggle` adds a shipped table.
 
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
@@ -67,7 +68,9 @@ class UserPath(Rule):
     def _in_parts(self, context: PythonContext, mapping: PathMap, node: ast.Constant) -> Iterable[Finding]:
         """Yield the mapped path that a program puts together of a string and what it joins: `Path("/data") / "new"`."""
         value = str(node.value)
-        if not any(old.startswith(value) for old in mapping.words) or not any(map(value.startswith, mapping.beginnings)):
+        if not any(old.startswith(value) for old in mapping.words) or not any(
+            map(value.startswith, mapping.beginnings)
+        ):
             return
         whole = (value + _joined(context, node)).replace("//", "/")
         if context.file.fstring_of(node) is None and any(each.start == 0 for each in mapping.replacements(whole)):

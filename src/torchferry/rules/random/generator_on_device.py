@@ -93,7 +93,9 @@ def _device_of(call: ast.Call) -> ast.expr | None:
 
 def _writes_cuda(device: ast.expr) -> bool:
     """Whether a device is a literal of CUDA, all of which stands in one string."""
-    return isinstance(device, ast.Constant) and isinstance(device.value, str) and bool(DEVICE_SPELLING.match(device.value))
+    return (
+        isinstance(device, ast.Constant) and isinstance(device.value, str) and bool(DEVICE_SPELLING.match(device.value))
+    )
 
 
 def _edits(context: PythonContext, place: OnDevice) -> list[Edit]:
