@@ -17,12 +17,11 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from torchferry.backends import cuda
 from torchferry.backends.unknown import UNKNOWN
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import say
 from torchferry.rules.base import PythonContext, Rule, calls_to, keyword_of
-from torchferry.rules.device.expressions import device_expression
+from torchferry.rules.device.expressions import device_again, device_expression
 from torchferry.source.lexicon import DEVICE_SPELLING
 
 _CPU = "cpu"
@@ -104,9 +103,9 @@ def _edits(context: PythonContext, place: OnDevice) -> list[Edit]:
         return []  # create_generator says what to do on a device that has none
     edits = [Edit(*context.file.span(place.device), f'"{_CPU}"')]
     for drawn in _drawn(context, place):
-        if not _can_be_repeated(drawn.device):
+        own = device_again(context, drawn.device)
+        if own is None:
             return []  # half an edit would leave a draw that raises
-        own = _on_target(context, drawn.device)
         end = context.file.span(drawn.call)[1]
         edits += [Edit(*context.file.span(drawn.device), f'"{_CPU}"'), Edit(end, end, f".to({own})")]
     return edits
@@ -139,23 +138,3 @@ def _drawn(context: PythonContext, place: OnDevice) -> Iterator[OnDevice]:
 def _calls_of_torch(context: PythonContext) -> Iterator[tuple[ast.AST, ast.Call]]:
     for _, call in calls_to(context):
         yield call, call
-
-
-def _on_target(context: PythonContext, device: ast.expr) -> str:
-    """Return a device that a draw names, as the target has it."""
-    if not _writes_cuda(device):
-        return context.file.text(device)
-    own = context.target.backend.DEVICE_TYPE
-    written = str(getattr(device, "value", "")).replace(cuda.DEVICE_TYPE, own)
-    return device_expression(context)[0].replace(f'"{own}"', f'"{written}"')
-
-
-def _can_be_repeated(device: ast.expr) -> bool:
-    """Whether a device can be written a second time: a literal of CUDA, a name, an attribute or an item."""
-    if isinstance(device, ast.Constant):
-        return _writes_cuda(device)
-    while isinstance(device, (ast.Attribute, ast.Subscript)):
-        if isinstance(device, ast.Subscript) and not isinstance(device.slice, (ast.Constant, ast.Name)):
-            return False
-        device = device.value
-    return isinstance(device, ast.Name)
