@@ -301,7 +301,9 @@ _GATES = Shape(
 _FILE = Shape(
     {
         "schema": _WHOLE,
-        "source": Shape({"url": _TEXT, "commit": _TEXT, "licence": _TEXT, "priority": Choice(PRIORITIES), "reason": _TEXT}),
+        "source": Shape(
+            {"url": _TEXT, "commit": _TEXT, "licence": _TEXT, "priority": Choice(PRIORITIES), "reason": _TEXT}
+        ),
         "model": Shape({"name": _TEXT, "variant": _TEXT}),
         "data": Shape({"name": _TEXT, "split": _TEXT, "where": _TEXT}),
         "baseline": Shape(

@@ -112,10 +112,16 @@ def facts(root: Path) -> Facts:
         _licence(_text(root / licence)) if licence else "",
         tuple(programs),
         readme,
-        tuple(filter(None, (readme, licence, "requirements.txt" if "requirements.txt" in top else ""))),
+        tuple(dict.fromkeys(filter(None, (readme, licence, *(name for name in top if _wanted(name, changed)))))),
         tuple(dict.fromkeys(_commands(text))),
         next((style for style in STYLES if style in styles), ""),
     )
+
+
+def _wanted(name: str, changed: frozenset[str]) -> bool:
+    """Whether a file of the project's folder is a document that the port has to keep: also those of `--kit`."""
+    is_of_kit = name in changed and (name.endswith((".md", ".txt")) or (name.startswith("test_") and "setup" in name))
+    return name == "requirements.txt" or is_of_kit
 
 
 def _migrated(root: Path) -> tuple[frozenset[str], frozenset[str]]:
