@@ -121,7 +121,8 @@ _CUDA_FAILURE = re.compile(
 )
 """What CUDA and its libraries write of an error, also where the program goes on: another card writes none of it.
 
-Source: torch c10/cuda/CUDAException.cpp, torch/cuda/__init__.py, aten/src/ATen/cuda/CUDAContext.cpp; the libraries' enums.
+Source: torch c10/cuda/CUDAException.cpp, torch/cuda/__init__.py, aten/src/ATen/cuda/CUDAContext.cpp; the enumerations
+of the libraries.
 """
 
 

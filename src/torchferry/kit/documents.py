@@ -176,7 +176,7 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
         yield ""
         yield say(
             "The programs name the vendor's device. `PREFERRED_DEVICE` has no effect on them: `device_utils.py` reads "
-            "it, which only your own code uses; `migrate --style portable` writes programs that choose the device by it."
+            "it, which only your own code uses; `migrate --style portable` writes programs that read it."
         )
         variable = done.target.backend.VISIBLE_DEVICES
         if isinstance(variable, str):

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache
 
 from torchferry.backends import cuda
 from torchferry.backends.base import Backend
@@ -86,7 +85,7 @@ def _runs_into(context: PythonContext, reference: Reference) -> bool:
     if isinstance(node, ast.alias):
         statement = context.file.parents[node]
         return guard_of(context.file, statement, "ImportError") is not Guard.COPES
-    asked = any(reference.name.endswith(f".{each.value}") for each in context.file.strings)
+    asked = any(reference.name.endswith(f".{each.value!s}") for each in context.file.strings)
     return not asked and not is_attempted(context, node) and guard_of(context.file, node) is not Guard.COPES
 
 
@@ -121,18 +120,13 @@ def _is_object(known: Contents, backend: type[Backend], path: str) -> bool:
 def _is_said(target: Target, path: str) -> bool:
     """Whether a table has the name, or CUDA's of the same place: these are as sure as the lists."""
     backend = target.backend
-    if any(f"{use}.".startswith(f"{path}.") for use in _uses(backend)):
+    if any(f"{row.use}.".startswith(f"{path}.") for row in backend.table("api") if row.use):
         return True
     for beginning in (backend.NAMESPACE, backend.IMPORT_NAMESPACE):
         if beginning and path.startswith(f"{beginning}."):
             row = target.api(f"{cuda.NAMESPACE}{path[len(beginning) :]}")
             return row.status in REWRITTEN
     return False
-
-
-@lru_cache(maxsize=8)
-def _uses(backend: type[Backend]) -> frozenset[str]:
-    return frozenset(row.use for row in backend.table("api") if row.use)
 
 
 def _alike(backend: type[Backend], known: Contents, name: str) -> str:
