@@ -63,6 +63,7 @@ def _plugins(target: Target) -> dict[str, Bilingual]:
         return {}
     loaded = [registry.load(name) for name in registry.built_in() if name != target.name]
     own = {target.backend.PLUGIN, target.backend.IMPORT_NAMESPACE.partition(".")[0]}
+    own |= {row.use.partition(".")[0] for row in target.backend.table("api")}  # two plugins may share a package's name
     return {
         each.PLUGIN: Bilingual(each.TITLE, each.TITLE_ZH) for each in loaded if each.PLUGIN and each.PLUGIN not in own
     }
