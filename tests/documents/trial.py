@@ -40,11 +40,18 @@ class Trial(NamedTuple):
         torchferry("migrate", ".", "-t", target, *options, cwd=self.folder)
         return self.read(name)
 
-    def rehearsed(self, target: str, *command: str, options: tuple[str, ...] = (), code: int = 0, **extra: str) -> str:
+    def rehearsed(
+        self,
+        target: str,
+        *command: str,
+        options: tuple[str, ...] = (),
+        code: int = 0,
+        variables: dict[str, str] | None = None,
+    ) -> str:
         """Run a program on the simulated card, and return what it prints and what torchferry says of it."""
         done = subprocess.run(
             [ferry(), "-m", "torchferry", "rehearse", "-t", target, *options, "--", *instead(("python", *command))],
-            cwd=self.folder, env={**os.environ, "OMP_NUM_THREADS": "1", **extra},
+            cwd=self.folder, env={**os.environ, "OMP_NUM_THREADS": "1", **(variables or {})},
             capture_output=True, text=True, check=False, timeout=HANGS,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr

@@ -28,7 +28,9 @@ def test_a_plan_has_the_counts_of_the_scan() -> None:
         "environment", "code", "libraries", "verification", "tuning", "handover"
     ]  # fmt: skip
     commands = [step["command"] for phase in plan["phases"] for step in phase["steps"]]
-    measured, changed = (next(i for i, text in enumerate(commands) if word in text) for word in ("--baseline", "migrate"))
+    measured, changed = (
+        next(i for i, text in enumerate(commands) if word in text) for word in ("--baseline", "migrate")
+    )
     assert measured < changed, "the baseline is measured before anything is changed"
     steps = [step for phase in plan["phases"] for step in phase["steps"]]
     assert {report["counts"]["safe"], report["counts"]["unsafe"]} <= {step["count"] for step in steps}

@@ -99,11 +99,30 @@ def _candidates(file: PythonFile, logger: ZooLogger) -> Iterator[LogLine]:
             order, stage = 1, "val"
         elif trained and id(function) in functions:
             order, stage = 2, "train"
+            training = next((node for node in trained if id(file.enclosing_function(node)) == id(function)), None)
+            inside = _in_training(file, training) if training is not None else None
+            if inside is not None:  # the zoo wants the steps, and their speed: the print stands behind them
+                anchor, value, around = inside
+                found.append((order, _line(file, anchor, value, stage, around, logger)))
+                continue
         else:
             continue
         found.append((order, _line(file, statement, value, stage, around, logger)))
     for _, line in sorted(found, key=lambda pair: (pair[0], pair[1].line)):
         yield line
+
+
+def _in_training(
+    file: PythonFile, backward: ast.AST
+) -> tuple[ast.stmt, ast.expr, list[ast.For | ast.While | ast.AsyncFor]] | None:
+    """Return the last statement of each step, the step's loss, and the loops around it; None where no line fits in."""
+    loops = _loops(file, backward)
+    owner = _backward_loss(loops[0]) if loops else None
+    anchor = loops[0].body[-1] if loops else None
+    is_plain = isinstance(anchor, (ast.Expr, ast.Assign, ast.AugAssign))
+    if anchor is None or owner is None or not is_plain or not _stands_alone(file, anchor):
+        return None
+    return anchor, ast.parse(f"{ast.unparse(owner)}.item()", mode="eval").body, loops
 
 
 def _backward_loss(loop: ast.For | ast.While | ast.AsyncFor) -> ast.expr | None:
@@ -212,7 +231,7 @@ def _line(
 ) -> LogLine:
     step, batch = _step_and_batch(loops[0]) if loops else ("", "")
     step = step or (_counter(loops[0]) if loops else "")
-    batch = batch or (_model_input(loops[0]) if loops else "")
+    batch = batch or (_model_input(file, loops[0]) if loops else "")
     if not step and loops and not any(each is statement for each in _in_loop(loops[0].body)):
         batch = ""  # the logger counts its calls in place of steps, and not every step makes one
     template = logger.train if stage == "train" else logger.val
@@ -300,12 +319,12 @@ def _first_name(node: ast.expr) -> str:
 _MODEL = re.compile(r"model|net\Z|net_|module|backbone|encoder|generator|transformer|(?:^|_)m\Z", re.IGNORECASE)
 
 
-def _model_input(loop: ast.For | ast.While | ast.AsyncFor) -> str:
-    """Return the name of what a model is called with in a loop; empty where no call has the name of a model."""
+def _model_input(file: PythonFile, loop: ast.For | ast.While | ast.AsyncFor) -> str:
+    """Return the name of what a model is called with in each turn of a loop; empty where no call is named so."""
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if _MODEL.search(name):
+            if _MODEL.search(name) and _loops(file, node)[:1] == [loop]:
                 return node.args[0].id
     return ""
 
@@ -321,7 +340,10 @@ def _epoch(file: PythonFile, node: ast.AST, loops: list[ast.For | ast.While | as
     named = next((name for name in names if _EPOCH.search(name)), "")
     if named:
         return named
-    outer = [loop for loop in loops[1:] if isinstance(loop, ast.For) and _counting_call(loop.iter) is not None]
+    inner = (ast.For, ast.While, ast.AsyncFor)
+    is_around = bool(loops) and any(isinstance(each, inner) for each in ast.walk(loops[0]) if each is not loops[0])
+    epochs = loops if is_around else loops[1:]  # a loop with a loop inside is one of epochs
+    outer = [loop for loop in epochs if isinstance(loop, ast.For) and _counting_call(loop.iter) is not None]
     target = outer[-1].target if outer else None
     if isinstance(target, ast.Name) and target.id != "_":
         return target.id

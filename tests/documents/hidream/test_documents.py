@@ -48,7 +48,7 @@ def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
 def test_an_unknown_preferred_device_is_a_clear_error(trial: Trial) -> None:
     trial.says("device", "vendor", ".")
     trial.write("use.py", "from device_utils import DeviceManager\nDeviceManager()\n")
-    said = trial.rehearsed("npu", "use.py", code=1, PREFERRED_DEVICE="banana")
+    said = trial.rehearsed("npu", "use.py", code=1, variables={"PREFERRED_DEVICE": "banana"})
     assert "unknown device `banana`; known: " in said
 
 
@@ -58,12 +58,20 @@ def test_new_files_beside_the_originals_with_documents_and_the_kit(trial: Trial)
     options = ("--suffix", "_npu", "--style", "portable", "--dtype", "auto", "--kit", "--status-line", "--unsafe-fixes")
     fixed = trial.migrated("npu", "inference_npu.py", *options)
     assert trial.read("inference.py") == before
-    for name in ("README_NPU.md", "NPU_MIGRATION_GUIDE.md", "requirements_npu.txt", "test_npu_setup.py", "device_utils.py"):
+    for name in (
+        "README_NPU.md",
+        "NPU_MIGRATION_GUIDE.md",
+        "requirements_npu.txt",
+        "test_npu_setup.py",
+        "device_utils.py",
+    ):
         assert (trial.folder / name).exists(), name
     assert "pipe.to(device_utils.device_string(), device_utils.preferred_dtype())" in fixed
     assert "device_utils.create_generator(3)" in fixed
     assert "# flash-attn" in trial.read("requirements_npu.txt")
-    assert '| `pipe = pipe.to("cuda", torch.bfloat16)` | `pipe = pipe.to(device_utils.' in trial.read("NPU_MIGRATION_GUIDE.md")
+    assert '| `pipe = pipe.to("cuda", torch.bfloat16)` | `pipe = pipe.to(device_utils.' in trial.read(
+        "NPU_MIGRATION_GUIDE.md"
+    )
     assert "When it is accepted" in trial.read("README_NPU.md")
     said = trial.rehearsed("npu", "inference_npu.py")
     assert "computed on npu:0\n" in said

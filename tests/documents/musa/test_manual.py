@@ -19,7 +19,7 @@ x = torch.ones(4, 3).musa()
 
 
 def test_7_2_2_the_vendors_porting_class_with_its_arguments(trial: Trial) -> None:
-    trial.write("csrc/cuda/k.cu", '#ifdef __NVCC__\nbool f(at::Tensor x) { return x.is_cuda(); }\n#endif\n')
+    trial.write("csrc/cuda/k.cu", "#ifdef __NVCC__\nbool f(at::Tensor x) { return x.is_cuda(); }\n#endif\n")
     trial.write("csrc/mlu/k.cpp", "int mlu;\n")
     trial.write(
         "setup.py",
@@ -106,6 +106,9 @@ with CompareWithCPU(atol=0.001, rtol=0.001, verbose=True, white_list=["torch.ops
     model(x)
 with NanInfTracker():
     model(x)
+with CompareWithCPU(enabled=False) as off, NanInfTracker(enabled=False):
+    print("OFF")
+    model(x)
 print("END")
 """
 
@@ -115,6 +118,7 @@ def test_9_1_3_the_vendors_tools_by_their_names(trial: Trial) -> None:
     said = trial.rehearsed("musa", "train.py")
     assert "Sequential.0/torch.ops.aten.addmm(forward) succeeds to pass CompareWithCPU test" in said
     assert "END\n" in said
+    assert "addmm" not in said.partition("OFF\n")[2].partition("END\n")[0], "switched off"
 
 
 def test_9_1_5_the_failing_call_is_written_and_tried_again_by_the_manuals_file(trial: Trial) -> None:

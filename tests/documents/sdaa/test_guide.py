@@ -45,7 +45,9 @@ def test_1_1_a_source_that_is_not_official_needs_its_reason(trial: Trial) -> Non
     filled = filled.replace('variant = ""', 'variant = "ResNet50"').replace('[data]\nname = ""', '[data]\nname = "d"')
     for reason, state in (("", "not judged"), ('reason = "no official code"\n', "green")):
         trial.write("torchferry.accept.toml", filled.replace("[model]", f"{reason}[model]"))
-        said = trial.says("accept", "--rehearse", "-t", "sdaa", "--only", "documents", "--out", f"evidence{len(reason)}")
+        said = trial.says(
+            "accept", "--rehearse", "-t", "sdaa", "--only", "documents", "--out", f"evidence{len(reason)}"
+        )
         assert re.search(rf"{state} +documents: source", said), said
 
 
@@ -63,7 +65,7 @@ def test_3_2_2_one_import_or_one_variable_migrates(trial: Trial, way: str) -> No
     head = "import torch_sdaa\nfrom torch_sdaa.utils import cuda_migrate\n" if way == "import" else ""
     trial.write("train.py", head + TRAIN)
     extra = {} if way == "import" else {"TORCHFERRY_SHIM": "1"}
-    said = trial.rehearsed("sdaa", "train.py", **extra)
+    said = trial.rehearsed("sdaa", "train.py", variables=extra)
     assert "trained on cuda:0\n" in said, "the program goes on seeing CUDA"
     assert "operators ran" in said, "on the card"
 
@@ -124,7 +126,9 @@ def test_3_6_the_check_names_a_call_that_logs_neither(trial: Trial) -> None:
     trial.says("handover", "prepare", "project", *options)
     (program,) = (trial.folder / "handed").rglob("train.py")
     text = program.read_text(encoding="utf-8")
-    program.write_text(re.sub(r"zoo_log\.train\(.*\)", "zoo_log.train(0, i, loss.item(), None)", text), encoding="utf-8")
+    program.write_text(
+        re.sub(r"zoo_log\.train\(.*\)", "zoo_log.train(0, i, loss.item(), None)", text), encoding="utf-8"
+    )
     said = trial.says("handover", "check", "handed", code=1)
     assert "every epoch is logged as epoch 0" in said
     assert "`train.ips` is never logged" in said

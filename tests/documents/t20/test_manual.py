@@ -100,7 +100,7 @@ log = os.path.join("/kaggle/working", "log.txt")
 @pytest.mark.parametrize("table", ["own", "shipped"])
 def test_6_3_3_one_prefix_has_two_destinations(trial: Trial, table: str) -> None:
     trial.write("train.py", PATHS)
-    options = ("--paths", "kaggle")
+    options: tuple[str, ...] = ("--paths", "kaggle")
     if table == "own":  # the keys as the manual writes them, with a slash at the end
         options = ()
         lines = ['"/kaggle/input/" = "/workspace/datasets/"', '"/kaggle/working/*.pth" = "/workspace/checkpoints/"',
@@ -129,7 +129,9 @@ def test_6_4_the_metric_is_reached_and_no_error_is_in_the_log(trial: Trial, log:
 
 
 def test_6_2_and_6_5_the_ticks_and_the_originals(trial: Trial) -> None:
-    before = "import torch\nmodel = torch.nn.Linear(2, 2).to('cuda')\nprint(model(torch.ones(1, 2).to('cuda')).device)\n"
+    before = (
+        "import torch\nmodel = torch.nn.Linear(2, 2).to('cuda')\nprint(model(torch.ones(1, 2).to('cuda')).device)\n"
+    )
     trial.write("net.py", before)
     trial.says("migrate", ".", "-t", "ptex", "--diff", code=1)
     assert trial.read("net.py") == before

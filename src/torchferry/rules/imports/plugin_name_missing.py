@@ -48,8 +48,8 @@ class PluginNameMissing(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each use, and for each import."""
         backend = context.target.backend
-        known = contents(backend)
-        if known is None or context.target.module:
+        listed = contents(backend)
+        if listed is None or context.target.module:
             return
         version = context.target.version or backend.DEFAULT_VERSION
         beginnings = tuple(f"{each}." for each in (backend.PLUGIN, backend.NAMESPACE) if each)
@@ -61,12 +61,12 @@ class PluginNameMissing(Rule):
         ]
         bound = {reference.name for reference in references if _binds(reference)}
         for reference in dict.fromkeys(references):
-            name = _absent(context.target, known, reference.name, version)
+            name = _absent(context.target, listed, reference.name, version)
             if not name or name in bound or not _runs_into(context, reference):
                 continue
             message = say("{plugin} {version} has no `{name}`", plugin=backend.PLUGIN, version=version, name=name)
-            having = known.versions_with(home_of(backend, name))
-            near = "" if having else _alike(backend, known, name)
+            having = listed.versions_with(home_of(backend, name))
+            near = "" if having else _alike(backend, listed, name)
             if having:
                 message = say("{message}; version {version} has it", message=message, version=having[-1])
             elif near:
@@ -89,7 +89,7 @@ def _runs_into(context: PythonContext, reference: Reference) -> bool:
     return not asked and not is_attempted(context, node) and guard_of(context.file, node) is not Guard.COPES
 
 
-def _absent(target: Target, known: Contents, name: str, version: str) -> str:
+def _absent(target: Target, listed: Contents, name: str, version: str) -> str:
     """Return the part of a name, from its beginning, that the plugin does not have; empty where it may have it all."""
     backend = target.backend
     parts = name.split(".")
@@ -99,21 +99,21 @@ def _absent(target: Target, known: Contents, name: str, version: str) -> str:
             if path in (backend.PLUGIN, backend.NAMESPACE):
                 continue
             return ""
-        there = known.presence(home_of(backend, path), version)
+        there = listed.presence(home_of(backend, path), version)
         if there is Presence.MODULE:
             continue
-        is_missing = there is Presence.ABSENT and not _is_object(known, backend, path) and not _is_said(target, path)
+        is_missing = there is Presence.ABSENT and not _is_object(listed, backend, path) and not _is_said(target, path)
         return path if is_missing else ""
     return ""
 
 
-def _is_object(known: Contents, backend: type[Backend], path: str) -> bool:
+def _is_object(listed: Contents, backend: type[Backend], path: str) -> bool:
     """Whether a class that the module above a name defines stands in the module's place: `torch.npu.mstx.mark`."""
     owner = home_of(backend, path).rpartition(".")[0]
     last = owner.rpartition(".")[2].lower()
     return any(
         kind is Presence.CALLABLE and name.lower() in (f"{owner}.{last}".lower(), f"{owner}.{last}module".lower())
-        for name, (kind, _) in known.by_path.items()
+        for name, (kind, _) in listed.by_path.items()
     )
 
 
@@ -129,11 +129,11 @@ def _is_said(target: Target, path: str) -> bool:
     return False
 
 
-def _alike(backend: type[Backend], known: Contents, name: str) -> str:
+def _alike(backend: type[Backend], listed: Contents, name: str) -> str:
     """Return the nearest name that the same module has, in small or capital letters; empty for none."""
     owner, _, last = name.rpartition(".")
     home = home_of(backend, name).rpartition(".")[0]
-    below = {path.rpartition(".")[2] for path in known.by_path if path.rpartition(".")[0] == home}
+    below = {path.rpartition(".")[2] for path in listed.by_path if path.rpartition(".")[0] == home}
     spelled = {each.lower(): each for each in sorted(below)}
     near = get_close_matches(last.lower(), list(spelled), n=1, cutoff=_LIKENESS)
     return f"{owner}.{spelled[near[0]]}" if near else ""
