@@ -93,11 +93,12 @@ WORDS = {
     ),
     "printed": Bilingual(
         "**{printed} of {rows} rows are tried as printed**: a trial does what the document prints, by its names, "
-        "arguments and file names, and compares what comes out (proofs in `tests/documents/`). "
+        "arguments and file names, and compares what comes out (proofs in `tests/documents/`); of {parts} more "
+        "a part is. "
         "The other rows rest on tests of ours, which show that it can be done, not that it is done by the document's "
         "words.",
         "**{rows} 行中有 {printed} 行按文档原样试过**：试验按文档写的名称、参数与文件名去做，"
-        "并核对结果（证明在 `tests/documents/`）。"
+        "并核对结果（证明在 `tests/documents/`）；另有 {parts} 行试过一部分。"
         "其余各行依据我们自己的测试：它们说明能做到，不说明按文档的原文就能做到。",
     ),
     "ran": Bilingual(
@@ -125,7 +126,7 @@ WORDS = {
 }
 """The words of the pages."""
 
-KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh", "note", "note_zh"}
+KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh", "note", "note_zh", "tried"}
 
 
 class TableError(Exception):
@@ -145,6 +146,7 @@ class Row:
         status: One of `STATUSES`.
         proof: Tests and commands.
         reason: Why only a card can prove it, why it is missing, or by which name it works.
+        is_part: Whether the trial of the row does a part of what the document prints.
         note: What else is to be known: the document's own result beside ours, or what the proof leaves out.
     """
 
@@ -157,11 +159,17 @@ class Row:
     proof: tuple[str, ...]
     reason: Bilingual | None
     note: Bilingual | None = None
+    is_part: bool = False
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a trial does what the document prints, or a part of it, and no other name is needed."""
+        return self.status in ("works", "rehearsed") and any(proof.startswith(TRIALS) for proof in self.proof)
 
     @property
     def is_as_printed(self) -> bool:
-        """Whether a trial does what the document prints, and the row does not say that it has another name."""
-        return self.status in ("works", "rehearsed") and any(proof.startswith(TRIALS) for proof in self.proof)
+        """Whether a trial does all that the document prints."""
+        return self.is_tried and not self.is_part
 
 
 @dataclass(frozen=True)
@@ -199,8 +207,11 @@ def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
             if not proof and row["status"] in ("works", "rehearsed", "named"):
                 raise TableError(f"row {number}: {row['status']} without a proof")
             what = Bilingual(row["en"], row["zh"])
+            is_part = row.get("tried", "") == "part"
+            if is_part and not any(each.startswith(TRIALS) for each in proof):
+                raise TableError(f"row {number}: a part is tried, and no proof is a trial")
             note = Bilingual(row["note"], row["note_zh"]) if "note" in row else None
-            rows.append(Row(number, key, row["section"], what, row["use"], row["status"], proof, reason, note))
+            rows.append(Row(number, key, row["section"], what, row["use"], row["status"], proof, reason, note, is_part))
     if sorted(row.number for row in rows) != list(range(1, ROWS + 1)):
         raise TableError(f"the rows are not 1 to {ROWS}, each once")
     return titles, rows
@@ -386,7 +397,8 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
     """Yield the lines of the page."""
     statuses = {name: text.render(lang) for name, text in STATUSES.items()}
     recorded = runs()
-    printed = word["printed"].format(printed=sum(row.is_as_printed for row in rows), rows=len(rows))
+    printed = sum(row.is_as_printed for row in rows)
+    tried = word["printed"].format(printed=printed, rows=len(rows), parts=sum(row.is_tried for row in rows) - printed)
     states = Counter(
         entry["state"] if entry["state"] in ("passed", "part") else "failed" for entry in recorded.values()
     )
@@ -397,7 +409,7 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
         failed=states["failed"],
         never=sum(proof not in recorded for proof in proofs_of(rows)),
     )
-    yield f"# {word['title']}\n\n{word['head']}\n\n{printed}\n\n{ran}\n\n{word['legend'].format(**statuses)}\n"
+    yield f"# {word['title']}\n\n{word['head']}\n\n{tried}\n\n{ran}\n\n{word['legend'].format(**statuses)}\n"
     counts = {key: Counter(row.status for row in rows if row.document == key) for key in titles}
     yield f"| | {' | '.join(statuses.values())} |\n|---|{'---|' * len(statuses)}"
     for key, title in titles.items():
