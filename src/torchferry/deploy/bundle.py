@@ -211,7 +211,7 @@ def _check_program(source: Path) -> None:
                 line=line,
                 error=getattr(error, "msg", error),
             ),
-            say("mend it first; `torchferry scan {path}` shows the place", path=source),
+            say("correct it first; `torchferry scan {path}` shows the place", path=source),
         ) from None
 
 
