@@ -158,8 +158,9 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
 def factory_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
     """Return the edit of `torch.device` around a device string, for a plugin with a function in its place."""
     factory = context.target.backend.DEVICE_FACTORY
-    call = context.file.parents.get(node)
-    if not factory or context.target.module or not isinstance(call, ast.Call) or call.args != [node] or call.keywords:
+    whole = context.file.fstring_of(node) or node
+    call = context.file.parents.get(whole)
+    if not factory or context.target.module or not isinstance(call, ast.Call) or call.args != [whole] or call.keywords:
         return []
     if not any(name == "torch.device" and other is call for name, other in calls_to(context)):
         return []
