@@ -364,6 +364,7 @@ PRINTS_OTHERWISE = {
     "deploy/remote/fetch.py": {"print"},
     "deploy/remote/offer.py": {"print"},
     "device/portable.py": {"print", "sys.stderr"},
+    "device/manager.py": {"print"},
     "kit/standalone.py": {"print", "sys.stdout", "sys.stderr"},
     # a stream of the program's own is flushed, or given to a child
     "ops/child.py": {"sys.stdout", "sys.stderr"},

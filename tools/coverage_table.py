@@ -3,8 +3,10 @@
     python tools/coverage_table.py [--write | --check] [--only NUMBER ...] [--rows FIRST-LAST] [--workers N] [--again]
 
 Without an option it runs every proof of `tools/coverage.toml` once, names the rows whose proof fails, and writes
-`docs/*/coverage.md`. `--write` only writes the pages, `--check` only compares them. Ends with 1 when a proof fails, a
-row is `missing`, or a page is not as the table says.
+`docs/*/coverage.md`. What ran is kept with its date in `tools/coverage_runs.json`, of which the pages say the rest.
+`--trials` runs the proofs of `tests/documents` alone, which try what the documents print. `--write` only writes the
+pages, `--check` only compares them. Ends with 1 when a proof fails, or a page is not as the table says; what is
+`missing` is said by its row and fails nothing.
 
 A proof is a test (`tests/...py`, `tests/...py::test_name`), a story (`story NAME`, run as its English page shows it),
 or a command (`torchferry ...`) that ends with 0 in the root of the checkout. A test that is skipped here (no root, no
@@ -29,6 +31,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from functools import cache
 from importlib.metadata import distributions
 from itertools import groupby
@@ -47,16 +50,22 @@ import stories
 
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
-ROWS = 194
+RUNS = ROOT / "tools" / "coverage_runs.json"
+ROWS = 205
 """How many capabilities the documents describe."""
+
+TRIALS = "tests/documents/"
+"""Where the proofs are that try a capability as its document prints it: names, arguments, files and results."""
 
 STATUSES = {
     "works": Bilingual("works", "可用"),
     "rehearsed": Bilingual("rehearsed", "已演练"),
+    "named": Bilingual("works with another name", "换个名称可用"),
     "card": Bilingual("needs a card", "需要卡"),
     "missing": Bilingual("missing", "缺少"),
 }
-"""What a row may say: done without a card, done on a simulated card or server, only a card can prove it, not there."""
+"""What a row may say: done without a card, done on a simulated card or server, done by another name than the document
+prints, only a card can prove it, not there."""
 
 WORDS = {
     "title": Bilingual("What the documents describe, and what proves it", "文档描述的能力与其证明"),
@@ -72,17 +81,40 @@ WORDS = {
         "- **{works}**: done and proven on any machine.\n"
         "- **{rehearsed}**: proven on a simulated card, or on a fake server. That proves that code is right for the "
         "API, not speed or accuracy on the card.\n"
+        "- **{named}**: done, and not by what the document prints; the row says by what.\n"
         "- **{card}**: only a card, or what only its vendor gives out, can prove it; the row has the reason. Its proof "
         "is of the part that needs none.\n"
         "- **{missing}**: not there.",
         "- **{works}**：在任何机器上都能完成并已证明。\n"
         "- **{rehearsed}**：在模拟卡或假服务器上证明。这说明代码对 API 是正确的，不说明卡上的速度或精度。\n"
+        "- **{named}**：能做到，但名称与文档所写不同；该行写明是什么。\n"
         "- **{card}**：只有卡，或只有厂商才提供的东西才能证明；该行写明原因。其证明针对不需要卡的部分。\n"
         "- **{missing}**：没有。",
     ),
+    "printed": Bilingual(
+        "**{printed} of {rows} rows are tried as printed**: a trial does what the document prints, by its names, "
+        "arguments and file names, and compares what comes out (proofs in `tests/documents/`); of {parts} more "
+        "a part is. "
+        "The other rows rest on tests of ours, which show that it can be done, not that it is done by the document's "
+        "words.",
+        "**{rows} 行中有 {printed} 行按文档原样试过**：试验按文档写的名称、参数与文件名去做，"
+        "并核对结果（证明在 `tests/documents/`）；另有 {parts} 行试过一部分。"
+        "其余各行依据我们自己的测试：它们说明能做到，不说明按文档的原文就能做到。",
+    ),
+    "ran": Bilingual(
+        "What ran, until {date}: {passed} proofs passed, {parts} in part (what was not run here is named by "
+        "`make coverage`), {failed} failed; {never} have not run since this is recorded.",
+        "截至 {date} 的运行：{passed} 个证明通过，{parts} 个部分通过（`make coverage` 会列出未在此运行的部分），"
+        "{failed} 个失败；"
+        "{never} 个自有记录以来未运行。",
+    ),
+    "unrun": Bilingual("not run", "未运行"),
+    "red": Bilingual("**FAILS**", "**失败**"),
+    "last": Bilingual("last run", "最近运行"),
     "made": Bilingual(
-        "This page is written from `tools/coverage.toml` by `make coverage`.",
-        "本页由 `make coverage` 根据 `tools/coverage.toml` 写成。",
+        "This page is written by `make coverage` from `tools/coverage.toml` and from what ran, "
+        "`tools/coverage_runs.json`.",
+        "本页由 `make coverage` 根据 `tools/coverage.toml` 和运行记录 `tools/coverage_runs.json` 写成。",
     ),
     "section": Bilingual("section", "章节"),
     "what": Bilingual("what is described", "描述的能力"),
@@ -94,7 +126,7 @@ WORDS = {
 }
 """The words of the pages."""
 
-KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh"}
+KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh", "note", "note_zh", "tried"}
 
 
 class TableError(Exception):
@@ -113,7 +145,9 @@ class Row:
         use: What does it here: commands, names or rules, in Markdown.
         status: One of `STATUSES`.
         proof: Tests and commands.
-        reason: Why only a card can prove it, or why it is missing.
+        reason: Why only a card can prove it, why it is missing, or by which name it works.
+        is_part: Whether the trial of the row does a part of what the document prints.
+        note: What else is to be known: the document's own result beside ours, or what the proof leaves out.
     """
 
     number: int
@@ -124,6 +158,18 @@ class Row:
     status: str
     proof: tuple[str, ...]
     reason: Bilingual | None
+    note: Bilingual | None = None
+    is_part: bool = False
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a trial does what the document prints, or a part of it, and no other name is needed."""
+        return self.status in ("works", "rehearsed") and any(proof.startswith(TRIALS) for proof in self.proof)
+
+    @property
+    def is_as_printed(self) -> bool:
+        """Whether a trial does all that the document prints."""
+        return self.is_tried and not self.is_part
 
 
 @dataclass(frozen=True)
@@ -154,14 +200,20 @@ def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
                 raise TableError(f"row {number}: {row['status']} is no status")
             reason = Bilingual(row["reason"], row["reason_zh"]) if "reason" in row else None
             if (reason is None) != (row["status"] in ("works", "rehearsed")):
-                raise TableError(f"row {number}: a reason belongs to what a card has to prove or what is missing")
+                raise TableError(
+                    f"row {number}: a reason belongs to what a card has to prove, is missing or has another name"
+                )
             proof = tuple(row.get("proof", ()))
-            if not proof and row["status"] in ("works", "rehearsed"):
+            if not proof and row["status"] in ("works", "rehearsed", "named"):
                 raise TableError(f"row {number}: {row['status']} without a proof")
             what = Bilingual(row["en"], row["zh"])
-            rows.append(Row(number, key, row["section"], what, row["use"], row["status"], proof, reason))
-    if [row.number for row in rows] != list(range(1, ROWS + 1)):
-        raise TableError(f"the rows are not 1 to {ROWS}, in order")
+            is_part = row.get("tried", "") == "part"
+            if is_part and not any(each.startswith(TRIALS) for each in proof):
+                raise TableError(f"row {number}: a part is tried, and no proof is a trial")
+            note = Bilingual(row["note"], row["note_zh"]) if "note" in row else None
+            rows.append(Row(number, key, row["section"], what, row["use"], row["status"], proof, reason, note, is_part))
+    if sorted(row.number for row in rows) != list(range(1, ROWS + 1)):
+        raise TableError(f"the rows are not 1 to {ROWS}, each once")
     return titles, rows
 
 
@@ -251,6 +303,7 @@ def run(proofs: Iterable[str], workers: int, kept: Kept) -> dict[str, Outcome]:
         said = f"{failed} failed" if failed else "well"
         print(f"{what}: {said}, {_processor_seconds() - before:.1f} CPU s", flush=True)
         kept.add(new)
+        _RAN.update(new)
         outcomes |= new
     return outcomes
 
@@ -306,6 +359,31 @@ def _came_to(cases: list[ElementTree.Element]) -> Outcome:
     return Outcome(f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else "", reasons)
 
 
+def runs() -> dict[str, Any]:
+    """Return what ran: for each proof the date, and `passed`, `part` or why it failed."""
+    try:
+        recorded: dict[str, Any] = json.loads(RUNS.read_text(encoding="utf-8"))
+    except OSError:
+        return {}
+    return recorded
+
+
+def keep(outcomes: dict[str, Outcome], rows: list[Row], today: str) -> None:
+    """Write down what ran; a proof that passed before, with these files, keeps its date."""
+    recorded = runs()
+    for proof, outcome in outcomes.items():
+        state = outcome.failed or ("part" if outcome.skipped else "passed")
+        if recorded.get(proof, {}).get("state") != state or proof in _RAN:
+            recorded[proof] = {"date": today, "state": state[:200]}
+    named = set(proofs_of(rows))
+    kept = {proof: entry for proof, entry in sorted(recorded.items()) if proof in named}
+    RUNS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+_RAN: set[str] = set()
+"""The proofs that ran in this process."""
+
+
 def page(titles: dict[str, Bilingual], rows: list[Row], lang: str) -> str:
     """Return the page in a language."""
 
@@ -318,7 +396,20 @@ def page(titles: dict[str, Bilingual], rows: list[Row], lang: str) -> str:
 def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[str, str]) -> Iterator[str]:
     """Yield the lines of the page."""
     statuses = {name: text.render(lang) for name, text in STATUSES.items()}
-    yield f"# {word['title']}\n\n{word['head']}\n\n{word['legend'].format(**statuses)}\n"
+    recorded = runs()
+    printed = sum(row.is_as_printed for row in rows)
+    tried = word["printed"].format(printed=printed, rows=len(rows), parts=sum(row.is_tried for row in rows) - printed)
+    states = Counter(
+        entry["state"] if entry["state"] in ("passed", "part") else "failed" for entry in recorded.values()
+    )
+    ran = word["ran"].format(
+        date=max((entry["date"] for entry in recorded.values()), default="-"),
+        passed=states["passed"],
+        parts=states["part"],
+        failed=states["failed"],
+        never=sum(proof not in recorded for proof in proofs_of(rows)),
+    )
+    yield f"# {word['title']}\n\n{word['head']}\n\n{tried}\n\n{ran}\n\n{word['legend'].format(**statuses)}\n"
     counts = {key: Counter(row.status for row in rows if row.document == key) for key in titles}
     yield f"| | {' | '.join(statuses.values())} |\n|---|{'---|' * len(statuses)}"
     for key, title in titles.items():
@@ -327,14 +418,24 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
     yield f"| **{len(rows)}** | {' | '.join(f'**{total[name]}**' for name in statuses)} |"
     for key, title in titles.items():
         yield f"\n## {title.render(lang)}\n"
-        yield f"| | {' | '.join(word[name] for name in ('section', 'what', 'use', 'status', 'proof'))} |\n{'|---' * 6}|"
+        heads = ("section", "what", "use", "status", "proof", "last")
+        yield f"| | {' | '.join(word[name] for name in heads)} |\n{'|---' * 7}|"
         for row in rows:
             if row.document == key:
                 status = statuses[row.status]
                 if row.reason is not None:
                     status += f"{word['colon']}{row.reason.render(lang)}"
+                if row.note is not None:
+                    status += f"<br>{row.note.render(lang)}"
                 proofs = "<br>".join(f"`{proof}`" for proof in row.proof)
-                yield f"| {row.number} | {row.section} | {row.what.render(lang)} | {row.use} | {status} | {proofs} |"
+                entries = [recorded.get(proof) for proof in row.proof]
+                known = [entry for entry in entries if entry is not None]
+                if any(entry["state"] not in ("passed", "part") for entry in known):
+                    status = f"{word['red']}<br>{status}"
+                last = min((entry["date"] for entry in known), default="") if len(known) == len(entries) else ""
+                what = row.what.render(lang)
+                last = last or word["unrun"]
+                yield f"| {row.number} | {row.section} | {what} | {row.use} | {status} | {proofs} | {last} |"
     yield f"\n{word['made']}"
 
 
@@ -372,11 +473,12 @@ def main() -> int:
     choice.add_argument("--check", action="store_true", help="compare the pages and run nothing")
     parser.add_argument("--only", type=int, nargs="+", metavar="NUMBER", help="run the proofs of these rows alone")
     parser.add_argument("--rows", type=span, metavar="FIRST-LAST", help="run the proofs of the rows between these")
+    parser.add_argument("--trials", action="store_true", help="run the proofs that try what the documents print")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that run tests")
     parser.add_argument("--again", action="store_true", help="run what passed before too")
     arguments = parser.parse_args()
     titles, rows = read(TABLE.read_text(encoding="utf-8"))
-    pages = stale(titles, rows, write=not arguments.check)
+    pages = stale(titles, rows, write=arguments.write)
     if arguments.check or arguments.write:
         for path in pages:
             print(f"{path.relative_to(ROOT)} {'is stale' if arguments.check else 'is written'}")
@@ -386,7 +488,11 @@ def main() -> int:
     path = Path(sys.prefix) / "coverage.json"
     if arguments.again:
         path.unlink(missing_ok=True)
-    return report(chosen, run(proofs_of(chosen), arguments.workers, Kept(path, state_of(ROOT))))
+    proofs = [proof for proof in proofs_of(chosen) if not arguments.trials or proof.startswith(TRIALS)]
+    outcomes = run(proofs, arguments.workers, Kept(path, state_of(ROOT)))
+    keep(outcomes, rows, datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    stale(titles, rows, write=True)
+    return report(chosen, outcomes)
 
 
 def report(rows: list[Row], outcomes: dict[str, Outcome]) -> int:
@@ -394,11 +500,14 @@ def report(rows: list[Row], outcomes: dict[str, Outcome]) -> int:
     proven = Counter[str]()
     red = 0
     for row in rows:
-        failed = [f"{proof}: {outcomes[proof].failed}" for proof in row.proof if outcomes[proof].failed]
-        skipped = [reason for proof in row.proof for reason in outcomes[proof].skipped]
-        if failed or row.status == "missing":
+        ran = {proof: outcomes[proof] for proof in row.proof if proof in outcomes}
+        failed = [f"{proof}: {outcome.failed}" for proof, outcome in ran.items() if outcome.failed]
+        skipped = [reason for outcome in ran.values() for reason in outcome.skipped]
+        if not ran and row.status != "missing":
+            continue
+        if failed:
             red += 1
-            print(f"RED  row {row.number} ({row.what.render('en')}): {'; '.join(failed) or 'missing'}")
+            print(f"RED  row {row.number} ({row.what.render('en')}): {'; '.join(failed)}")
             continue
         if skipped:
             print(f"part row {row.number}: not run here: {'; '.join(dict.fromkeys(skipped))}")

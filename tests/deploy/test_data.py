@@ -182,6 +182,10 @@ WHEEL = "toolkit/pytorch-gcu/ptex-2.1.0+torch1.11.0-py3-none-any.whl"
             *(["lsmod", "installer -y", "lsmod"], 0, "test -e loaded"),
         ),
         (
+            *("driver", "REPLACE_DRIVER=yes", {"lsmod": LSMOD, "installer": INSTALLER}),
+            *(["installer --uninstall", "installer -y", "lsmod"], 0, "test -e loaded"),
+        ),
+        (
             *("driver", "touch loaded", {"lsmod": LSMOD, "installer": "exit 4"}),
             *(["lsmod", "installer --uninstall"], 1, "test -e loaded -a ! -e state/driver.installed"),
         ),
@@ -249,7 +253,7 @@ def test_a_step_of_the_t20_starts_these_programs(
     places |= {name.upper(): name for name in ("state", "debs", "wheels", "toolkit", "model", "sample")}
     variables |= {name: str(tmp_path / place) for name, place in places.items()}
     (planned,) = [each for each in facts_of("ptex").steps if each.id == step]
-    script = f'({before or ":"}) && ({planned.run}\n)\ncode=$?; {after} || exit 99; exit "$code"'
+    script = f'{{ {before or ":"}; }} && ({planned.run}\n)\ncode=$?; {after} || exit 99; exit "$code"'
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path, env=variables
     )

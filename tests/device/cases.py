@@ -150,7 +150,7 @@ def deterministic() -> Any:
 @case
 def memory() -> Any:
     held = torch.empty(2**20, dtype=torch.float32, device=manager.device)
-    told = manager.memory_stats()
+    told = manager.memory_stats(show=False)
     del held
     sizes = (told.allocated, told.reserved, told.peak, told.free, told.total)
     return [None if size is None else size >= 2**22 for size in sizes] + [told.device == str(manager.device)]
@@ -172,7 +172,7 @@ def peak() -> Any:
         held = torch.empty(2**20, dtype=torch.float32, device=manager.device)
         del held
         manager.reset_peak()
-        return manager.memory_stats().peak < 2**22
+        return manager.memory_stats(show=False).peak < 2**22
 
     return refused(after_reset)
 
@@ -184,9 +184,9 @@ def cache() -> Any:
 
 @case
 def memory_efficient_mode() -> Any:
-    with manager.set_memory_efficient_mode():
+    with manager.set_memory_efficient_mode(show=False):
         inside = torch.is_grad_enabled()
-    mode = manager.set_memory_efficient_mode(gradients=True)
+    mode = manager.set_memory_efficient_mode(gradients=True, show=False)
     kept = torch.is_grad_enabled()
     mode.undo()
     return [inside, kept, torch.is_grad_enabled(), manager.allocator_variable]
@@ -195,7 +195,7 @@ def memory_efficient_mode() -> Any:
 @case
 def memory_limit() -> Any:
     def limited() -> Any:
-        with manager.set_memory_efficient_mode(fraction=0.5):
+        with manager.set_memory_efficient_mode(fraction=0.5, show=False):
             return True
 
     return [refused(limited), torch.is_grad_enabled()]

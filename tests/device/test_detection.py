@@ -213,7 +213,7 @@ from {form} import DeviceManager, DeviceError
 import torch
 manager = DeviceManager()
 print(manager.device, manager.vendor, manager.dtype, manager.collective_backend)
-print(manager.create_generator(3).device.type, manager.memory_stats().allocated is not None)
+print(manager.create_generator(3).device.type, manager.memory_stats(show=False).allocated is not None)
 layer = torch.nn.Linear(4, 2).to(manager.device)
 with manager.autocast(), manager.timing() as timing:
     print(layer(torch.ones(1, 4, device=manager.device)).dtype, manager.grad_scaler().is_enabled())

@@ -1,4 +1,4 @@
-"""The plan of a scan: five phases, the scan's own counts, commands that exist."""
+"""The plan of a scan: its phases in their order, the scan's own counts, commands that exist."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ def test_a_plan_has_the_counts_of_the_scan() -> None:
     assert plan["counts"] == report["counts"]
     assert plan["programs"] == len(report["programs"])
     assert [phase["name"] for phase in plan["phases"]] == [
-        "environment", "code", "libraries", "verification", "tuning"
+        "environment", "code", "libraries", "verification", "tuning", "handover"
     ]  # fmt: skip
+    commands = [step["command"] for phase in plan["phases"] for step in phase["steps"]]
+    measured, changed = (
+        next(i for i, text in enumerate(commands) if word in text) for word in ("--baseline", "migrate")
+    )
+    assert measured < changed, "the baseline is measured before anything is changed"
     steps = [step for phase in plan["phases"] for step in phase["steps"]]
     assert {report["counts"]["safe"], report["counts"]["unsafe"]} <= {step["count"] for step in steps}
     later = {"accept"}  # a command that another part of torchferry brings
@@ -38,7 +43,7 @@ def test_a_plan_has_the_counts_of_the_scan() -> None:
 def test_a_plan_is_a_list_to_tick_off_and_says_no_time() -> None:
     done = scan("--plan")
     assert done.returncode == 1
-    assert done.stdout.count("\n## ") == 5
+    assert done.stdout.count("\n## ") == 6
     assert done.stdout.count("- [ ] ") > 10
     assert not {"day", "days", "hour", "hours", "week"} & set(done.stdout.split())
 

@@ -204,9 +204,11 @@ LOSSES = [
     ("def train(epoch):\n    for i, batch in enumerate(loader):\n        loss.backward()\n        if i % 9 == 0:\n"
      "            logger.info('loss %.3f', loss)", ["log.train(epoch, i, loss, batch)"]),
     ("for epoch in range(3):\n    for x, y in loader:\n        loss.backward()\n    print('loss', total_loss / n)",
-     ["log.train(epoch, epoch, total_loss / n, None)"]),
+     ["log.train(epoch, None, loss.item(), x)"]),
     ("for i in range(9):\n    scaler.scale(loss).backward()\n    pbar.set_description('%g %g' % (i, *losses))",
      ["log.train(0, i, loss, None)"]),
+    ("for e in range(2):\n    for i in range(9):\n        loss.backward(); step()\n    print(loss)",
+     ["log.train(e, e, loss, None)"]),
     ("for i in range(9):\n    loss.backward()\n    print('{:.2f}'.format(losses.avg))",
      ["log.train(0, i, losses.avg, None)"]),
     ("for i in range(9):\n    loss.backward(); print(loss)", []),
@@ -223,7 +225,16 @@ LOSSES = [
     ("for i, x in tqdm(enumerate(loader), total=9):\n    loss.backward()\n    print(loss)",
      ["log.train(0, i, loss, x)"]),
     ("for x in loader:\n    loss.backward()\n    total += len(x)\n    if bad:\n        skipped += 1\n    print(loss)",
-     ["log.train(0, 0, loss, x)"]),
+     ["log.train(0, None, loss, x)"]),
+    ("for e in range(2):\n    for i in range(9):\n        y = model(x)\n        loss.backward()\n        print(loss)",
+     ["log.train(e, i, loss, x)"]),
+    ("for e in range(2):\n    for i in range(9):\n        y = model(x)\n        loss.backward()\n    print(loss)",
+     ["log.train(e, i, loss.item(), x)"]),
+    ("for _ in range(2):\n    for x, y in data:\n        l.backward()\n        print(f'loss {l.item():.4f}')",
+     ["log.train(None, None, l.item(), x)"]),
+    ("def one(model):\n    for x, y in data:\n        l.backward()\n        if late():\n            print(l)",
+     ["log.train(None, None, l, None)"]),
+    ("def one(model):\n    for i in range(9):\n        l.backward()\n        print(f'{other(l)} {x}')", []),
 ]  # fmt: skip
 
 

@@ -193,7 +193,8 @@ class AcceptFile:
 
     Attributes:
         path: Where it is.
-        source: `url`, `commit`, `licence`, `priority`.
+        source: `url`, `commit`, `licence`, `priority`, and the `reason` where neither the named nor an official source
+            was taken.
         model: `name`, `variant`.
         data: `name`, `split`, `where`.
         baseline: What was measured before.
@@ -300,7 +301,9 @@ _GATES = Shape(
 _FILE = Shape(
     {
         "schema": _WHOLE,
-        "source": Shape({"url": _TEXT, "commit": _TEXT, "licence": _TEXT, "priority": Choice(PRIORITIES)}),
+        "source": Shape(
+            {"url": _TEXT, "commit": _TEXT, "licence": _TEXT, "priority": Choice(PRIORITIES), "reason": _TEXT}
+        ),
         "model": Shape({"name": _TEXT, "variant": _TEXT}),
         "data": Shape({"name": _TEXT, "split": _TEXT, "where": _TEXT}),
         "baseline": Shape(

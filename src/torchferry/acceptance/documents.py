@@ -50,6 +50,15 @@ def _provenance(situation: Situation, judge: GateMaker) -> Gate:
     missing = [f"{name}.{key}" for name, table, keys in tables for key in keys if not table.get(key)]
     if missing:
         return judge.unjudged("source", say("missing or empty in the accept file: {names}", names=", ".join(missing)))
+    priority = file.source["priority"]
+    if priority in ("third-party", "personal") and not file.source.get("reason"):
+        return judge.unjudged(
+            "source",
+            say(
+                "the source is {priority}: an official one comes first; say in `source.reason` why it was not taken",
+                priority=priority,
+            ),
+        )
     measured = say(
         "{url}, {variant}, {data}",
         url=masked(file.source["url"]),

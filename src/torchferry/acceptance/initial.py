@@ -112,10 +112,16 @@ def facts(root: Path) -> Facts:
         _licence(_text(root / licence)) if licence else "",
         tuple(programs),
         readme,
-        tuple(filter(None, (readme, licence, "requirements.txt" if "requirements.txt" in top else ""))),
+        tuple(dict.fromkeys(filter(None, (readme, licence, *(name for name in top if _wanted(name, changed)))))),
         tuple(dict.fromkeys(_commands(text))),
         next((style for style in STYLES if style in styles), ""),
     )
+
+
+def _wanted(name: str, changed: frozenset[str]) -> bool:
+    """Whether a file of the project's folder is a document that the port has to keep: also those of `--kit`."""
+    is_of_kit = name in changed and (name.endswith((".md", ".txt")) or (name.startswith("test_") and "setup" in name))
+    return name == "requirements.txt" or is_of_kit
 
 
 def _migrated(root: Path) -> tuple[frozenset[str], frozenset[str]]:
@@ -194,7 +200,9 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         f"commit = {_toml(found.commit)}",
         f"licence = {_toml(found.licence)}",
         '# "named" (by whoever asked for it), "official", "third-party" or "personal"',
+        "# in this order; of the last two the next line says why no official source was taken",
         'priority = ""',
+        '# reason = "the authors publish no code"',
         "",
         "[model]",
         f"name = {_toml(found.name)}",
@@ -211,6 +219,13 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         "# Commands are lists of words, or strings without shell syntax. `folder` is relative to this file.",
     ]
     if program:
+        parts += [
+            "# what `accept --baseline` runs, with CUDA or on the CPU, to see that its figures are reproduced",
+            "[runs.baseline]",
+            f"command = {_toml(['python', program])}",
+            'time-limit = "2h"',
+            "",
+        ]
         parts += ["[runs.target]", f"command = {_toml(['python', program])}", 'time-limit = "2h"']
     else:
         parts += ["# [runs.target]", '# command = ["python", "train.py"]', '# time-limit = "2h"']
@@ -268,7 +283,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
 
 def _baseline(log: LoggedRun | None) -> Iterator[str]:
     yield "[baseline]"
-    yield "# a figure counts only with the device, the versions and the date of its run"
+    yield "# a figure counts only with the device, the versions and the date of its run: none of them may stay empty"
     if log is None:
         yield '# device = "NVIDIA A100"'
         yield "# date = 2026-01-31"

@@ -164,7 +164,7 @@ class ProcessWatch:
                 self._card = self._manager.device_name
         if not self._manager.is_accelerator:
             return UNKNOWN_SIZE
-        told = self._manager.memory_stats()
+        told = self._manager.memory_stats(show=False)
         if told.peak is not None:
             self._peak = max(self._peak, told.peak)
         return UNKNOWN_SIZE if told.allocated is None else told.allocated

@@ -83,7 +83,7 @@ _FORM_KEYS = frozenset(
     {"title", "title_zh", "language", "layout", "model", "domains", "processes", "metrics", "source"}
 )
 _LICENCE_KEYS = frozenset({"own", "changed", "source"})
-_LOGGER_KEYS = frozenset({"module", "import", "train", "val", "package", "requirement", "names", "source"})
+_LOGGER_KEYS = frozenset({"module", "import", "train", "val", "begin", "package", "requirement", "names", "source"})
 _PARAMETER_KEYS = frozenset({"name", "flags", "type", "role", "help", "help_zh"})
 _FILE_KEYS = frozenset({"template", "path", "outside", "header", "when"})
 _RULE_KEYS = ("code", "check", "level", "text", "text_zh", "remedy", "remedy_zh", "source")
@@ -110,6 +110,8 @@ class ZooLogger(NamedTuple):
     requirement: str
     names: tuple[str, ...]
     source: str
+    begin: str = ""
+    """A line that says that an epoch begins, for programs that have no number of it."""
 
 
 class ZooFile(NamedTuple):
@@ -287,7 +289,8 @@ def _logger(file: DataFile) -> ZooLogger | None:
         file.text(table, key, "[logger]") for key in ("module", "import", "train", "val", "package", "requirement")
     )
     names = file.texts(table, "names", "[logger]")
-    return ZooLogger(module, line, train, val, package, requirement, names, file.cited(table, "[logger]"))
+    begin = file.text(table, "begin", "[logger]", "")
+    return ZooLogger(module, line, train, val, package, requirement, names, file.cited(table, "[logger]"), begin)
 
 
 def _parameter(file: DataFile, table: dict[str, Any]) -> ZooParameter:

@@ -10,7 +10,7 @@ A file::
     language = "zh"                     # that the vendor reads
     where = "https://..."               # where it is handed in
     label = "operator"                  # of the issue; empty where the tracker has none that is known
-    acceptance = "on card X1, precision aligned with CUDA"
+    acceptance = "on card {card}, precision aligned with CUDA"   # {card}: that of the request
     acceptance_zh = "..."
     source = "FORM"
 

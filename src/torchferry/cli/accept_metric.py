@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from torchferry.acceptance.metrics import ABOUT, AT_LEAST, AT_MOST, FORMATS, MetricBound, judge
+from torchferry.backends import registry
+from torchferry.backends.errors import errors_of_all
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -26,6 +28,7 @@ from torchferry.core.terminal import print_text
 @click.option("--log-unit", type=click.Choice(["%", "share"]), default=None, help="Unit of the log's values.")
 @click.option("--pattern", default="", metavar="REGEX", help="A pattern with a group `value` that finds the values.")
 @click.option("--log-format", type=click.Choice(FORMATS), default="auto", help="Format of the log; auto detects it.")
+@click.option("--despite-errors", is_flag=True, help="Judge the metric alone, whatever failure the log has.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 def command(
     log: Path,
@@ -38,12 +41,14 @@ def command(
     log_unit: str | None,
     pattern: str,
     log_format: str,
+    despite_errors: bool,
     lang: str | None,
 ) -> None:
     """Judge one metric of LOG: printed text, tables, JSON lines, CSV, Markdown, TensorBoard event files.
 
     Accuracies and the like are read as percentages or shares, whichever the log has; where both are possible and the
-    verdicts differ, that is an error. Ends with 1 when the bound is not kept, or when the metric never appears.
+    verdicts differ, that is an error. Ends with 1 when the bound is not kept, when the metric never appears, or when
+    the log has a failure beside it, such as a traceback or an error of CUDA's.
 
     \b
     torchferry accept metric val.log --metric mIoU --at-least 84.96
@@ -60,7 +65,9 @@ def command(
     bound = MetricBound(direction, *_number(text), log_unit=log_unit or "", of=of)._replace(tolerance=tolerance)
     _check_pattern(pattern)
     verdict = judge(log, metric, bound, pattern, log_format)
-    word = say("MET") if verdict.met else say("NOT MET")
+    failure = "" if despite_errors or not verdict.met else _failure(log, lang)
+    is_met = verdict.met and not failure
+    word = say("MET") if is_met else say("NOT MET")
     value = "-" if verdict.value is None else f"{verdict.value:g}" + (" %" if verdict.unit == "%" else "")
     line = say(
         "{word}: {metric} is {value} ({of} of {count}), wanted {bound}",
@@ -76,7 +83,47 @@ def command(
     print_text(line.render(lang))
     if verdict.reason is not None:
         print_text("  " + verdict.reason.render(lang))
-    sys.exit(exitcodes.CLEAN if verdict.met else exitcodes.FINDINGS)
+    if failure:
+        why = say(
+            "the value is reached, and the log has a failure: {failure}; `torchferry explain {log}` says why it "
+            "failed, and `--despite-errors` judges the metric alone",
+            failure=failure,
+            log=log,
+        )
+        print_text("  " + why.render(lang))
+    sys.exit(exitcodes.CLEAN if is_met else exitcodes.FINDINGS)
+
+
+def _failure(log: Path, lang: str) -> str:
+    """Return what failed in a log of text, of any vendor; empty where nothing did, and for what is no text."""
+    from torchferry.diagnosis.inputs import LogReader
+    from torchferry.diagnosis.judging import diagnose
+    from torchferry.diagnosis.report import headline
+    from torchferry.diagnosis.scanning import Scan
+
+    if not log.is_file():
+        return ""
+    entries = errors_of_all([registry.load(name) for name in registry.names()])
+    diagnosis = diagnose(Scan(LogReader((log,)), [entry for entry in entries if "log" in entry.where]))
+    if diagnosis.failed:
+        return headline(diagnosis, lang)
+    with log.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            match = _CUDA_FAILURE.search(line)
+            if match is not None:
+                return say("line {number}: {text}", number=number, text=match[0].decode()).render(lang)
+    return ""
+
+
+_CUDA_FAILURE = re.compile(
+    rb"\bCUDA (?:runtime |driver )?error: \w[\w ]{0,80}|Torch not compiled with CUDA enabled|Found no NVIDIA driver"
+    rb"|\bCU(?:DNN|BLAS|SOLVER|SPARSE|FFT)_STATUS_(?!SUCCESS)[A-Z_]{1,40}|CUDA driver version is insufficient"
+)
+"""What CUDA and its libraries write of an error, also where the program goes on: another card writes none of it.
+
+Source: torch c10/cuda/CUDAException.cpp, torch/cuda/__init__.py, aten/src/ATen/cuda/CUDAContext.cpp; the enumerations
+of the libraries.
+"""
 
 
 def _number(text: str) -> tuple[float, float, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from torchferry.cli.choices import Choices
+from torchferry.cli.converter_options import converter_options
 from torchferry.cli.device_module import with_module_files
 from torchferry.cli.named_python import named_python
 from torchferry.cli.options import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 @click.command("migrate")
+@converter_options
 @selection_options
 @click.option("--unsafe-fixes", is_flag=True, help="Also make the fixes to read; read them first.")
 @click.option("--diff", is_flag=True, help="Print a patch and write nothing; exit with 1 if something would change.")

@@ -26,6 +26,8 @@ def rows_of(name: str, target: Target) -> list[Row]:
     a distribution is found in any spelling.
     """
     rows = [*(target.row(table, name) for table in _TABLES), _api(name, target), *_own_name(name, target)]
+    if name in target.backend.REDIRECTIONS:
+        rows.append(_redirection(name, target))
     listed = [row for row in rows if is_said(row)]
     if listed or name.startswith("torch."):
         return listed or [target.api(name)]
@@ -76,6 +78,15 @@ def _own_name(name: str, target: Target) -> list[Row]:
     status = {Presence.ABSENT: "missing", Presence.UNKNOWN: "unknown"}.get(presence, "same")
     note = say("a name of the plugin itself; found in version {versions}", versions=", ".join(versions))
     return [Row(name, status, note=note.render("en"), note_zh=note.render("zh"), source=names.source)]
+
+
+def _redirection(name: str, target: Target) -> Row:
+    note = say(
+        "the vendor's module that redirects `torch.cuda` to {target}; `torchferry run` and `rehearse` do the same",
+        target=target.title,
+    )
+    source = target.backend.source_of("REDIRECTIONS")
+    return Row(name, "same", note=note.render("en"), note_zh=note.render("zh"), source=source)
 
 
 def _part_of_build(name: str, target: Target) -> Row:

@@ -30,6 +30,8 @@ _UNKNOWN = re.compile(
 )
 """A part of a path that is filled in when the program runs, which a name holds as `*`."""
 
+_FIRST_FOLDER = re.compile(r"[/\\]?[^/\\]+(?=[/\\])")
+
 
 class PathEntry(NamedTuple):
     """One line of the table.
@@ -80,6 +82,7 @@ class PathMap:
         places = sorted({_place(each) for each in self.entries}, key=len, reverse=True)
         self._pattern = re.compile(r"(?<![\w./-])(?:" + "|".join(map(_whole, places)) + ")") if places else None
         self._places = [(each, re.compile(_whole(_place(each)))) for each in self.entries]
+        self._folders = {each.prefix for each in self.entries if not each.pattern}
         self._around = {
             each.key: [
                 (match.start(), re.compile(_whole(each.new.rstrip("/\\") or each.new)))
@@ -97,6 +100,11 @@ class PathMap:
     def words(self) -> tuple[str, ...]:
         """What a text holds of which the table maps anything."""
         return tuple(dict.fromkeys(map(_place, self.entries)))
+
+    @property
+    def beginnings(self) -> tuple[str, ...]:
+        """The first folder of each path, of which a program may put it together."""
+        return tuple(dict.fromkeys(match[0] for word in self.words if (match := _FIRST_FOLDER.match(word))))
 
     @property
     def has_roles(self) -> bool:
@@ -129,9 +137,11 @@ class PathMap:
             if self._is_mapped(each, text, at):
                 return None
             old, new = each.prefix, each.new
+            if not text.startswith(old, at):  # the folder alone, without its slash
+                old, new = _place(each), new.rstrip("/\\") or new
+                if not each.pattern and old in self._folders:
+                    continue  # which has an entry of its own
             if each.pattern:
-                if not text.startswith(old, at):  # the folder alone, without its slash
-                    old, new = _place(each), new.rstrip("/\\")
                 name = _name(text, at, at + len(_place(each)), joined)
                 if not _covers(each.pattern, name):
                     if not name or _meets(each.pattern, name):
@@ -212,8 +222,11 @@ def _folder(each: PathEntry) -> str:
 
 
 def _place(each: PathEntry) -> str:
-    """Return what a text has to hold: the folder of a pattern may stand alone, without its slash."""
-    return each.prefix[:-1] if each.pattern else each.prefix
+    """Return what a text has to hold: a folder may stand alone, without its slash, as `os.path.join` takes it."""
+    if each.pattern:
+        return each.prefix[:-1]
+    is_folder = each.prefix.endswith(_SEPARATORS) and each.new.endswith(_SEPARATORS)
+    return each.prefix[:-1] if is_folder and each.prefix[:-1].rstrip("/\\") == each.prefix[:-1] != "" else each.prefix
 
 
 def _whole(path: str) -> str:

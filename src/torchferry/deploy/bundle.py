@@ -7,9 +7,11 @@ one archive in it, packed the same way each time, so that one hash stands for it
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 import tarfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -147,9 +149,11 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
     """Make a bundle of files and folders by name; the manifest is written last, with wheels that lie in `controller/`.
 
     Raises:
-        UsageError: a folder has a link that leads out of it.
+        UsageError: a folder has a link that leads out of it, or a program of Python does not parse.
         TorchferryError: a file cannot be read or written.
     """
+    for source in sources.values():
+        _check_program(source)
     rows: dict[str, dict[str, object]] = {}
     try:
         (folder / "files").mkdir(parents=True, exist_ok=True)
@@ -182,6 +186,33 @@ def write_bundle(folder: Path, target: str, sources: Mapping[str, Path], values:
             say("free space, check the permissions, or name another folder with --output"),
         ) from error
     return read_bundle(folder)
+
+
+def _check_program(source: Path) -> None:
+    """Refuse a program that no Python can start: on the hosts it would fail only behind the whole installation.
+
+    Raises:
+        UsageError: it does not parse.
+    """
+    if source.suffix != ".py" or not source.is_file() or source.stat().st_size > LARGEST_SETTINGS:
+        return
+    try:
+        with open_regular(source) as read, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes, which are the program's own
+            ast.parse(read.read())
+    except OSError:
+        return  # copying it says why
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or 0
+        raise UsageError(
+            say(
+                "{path} is no program that Python can start: line {line}: {error}",
+                path=source,
+                line=line,
+                error=getattr(error, "msg", error),
+            ),
+            say("correct it first; `torchferry scan {path}` shows the place", path=source),
+        ) from None
 
 
 def _copy(source: Path, path: Path) -> None:

@@ -61,7 +61,7 @@ class DeviceManager:
         model.to(manager.device, manager.dtype)
         with manager.autocast(), manager.timing() as timing:
             loss = model(batch.to(manager.device))
-        print(timing.seconds, manager.memory_stats())
+        print(timing.seconds, manager.memory_stats(show=False))
 
     `with DeviceManager() as manager:` makes the device the current one of its kind inside the block.
 
@@ -150,6 +150,11 @@ class DeviceManager:
     def device(self) -> torch.device:
         """The device, for `.to(...)` and `device=`."""
         return self._place.device
+
+    @property
+    def device_string(self) -> str:
+        """The device as a text, such as `npu:0`, for what asks a text: `device_string.startswith("npu")`."""
+        return str(self._place.device)
 
     @property
     def device_type(self) -> str:
@@ -249,12 +254,16 @@ class DeviceManager:
 
     # --- memory ---
 
-    def memory_stats(self) -> MemoryStatistics:
-        """Return allocated, reserved, peak, free and total memory in bytes; None where the plugin does not tell.
+    def memory_stats(self, *, show: bool = True) -> MemoryStatistics:
+        """Print and return allocated, reserved, peak, free and total memory in bytes; None for what is not told.
 
-        Nothing is printed: `print(manager.memory_stats())` shows them, and `status_line` is one line for people.
+        Args:
+            show: False prints nothing, for programs that want the figures alone.
         """
-        return statistics(self._place)
+        figures = statistics(self._place)
+        if show:
+            print(figures)
+        return figures
 
     def reset_peak(self) -> None:
         """Begin to count peak memory anew.
@@ -270,19 +279,27 @@ class DeviceManager:
             return release_cache(self._place)
 
     def set_memory_efficient_mode(
-        self, *, gradients: bool = False, fraction: float | None = None
+        self, *, gradients: bool = False, fraction: float | None = None, show: bool = True
     ) -> MemoryEfficientMode:
-        """Hold less memory from now on, or in a `with` block; `undo()` of the result takes it back.
+        """Hold less memory from now on, or in a `with` block, and print how; `undo()` of the result takes it back.
 
         It stops recording gradients in this thread, so that no activation is kept (`gradients=True` leaves that, for
         training), empties the cache, and lets this process have no more than `fraction` of the device. It changes
         no model: attention slicing, checkpointing and offloading are the model's own settings. The allocator's settings
         are read once, at the start of the program, from the variable that `allocator_variable` names.
 
+        Args:
+            gradients: Go on recording gradients.
+            fraction: The share of the device, from 0 to 1.
+            show: False prints nothing.
+
         Raises:
             NotOnThisDeviceError: `fraction` is given, and the device takes no limit.
         """
-        return MemoryEfficientMode(self._place, gradients, fraction)
+        mode = MemoryEfficientMode(self._place, gradients, fraction)
+        if show:
+            print(mode)
+        return mode
 
     @property
     def allocator_variable(self) -> str | None:
@@ -446,7 +463,7 @@ class DeviceManager:
                 }
                 for verdict in self.dtype_verdicts
             ],
-            "memory": asdict(self.memory_stats()),
+            "memory": asdict(statistics(self._place)),
             "collective": self.collective_backend,
             "allocator_variable": self.allocator_variable,
             "candidates": [
@@ -474,7 +491,7 @@ class DeviceManager:
                 )
                 for verdict in self.dtype_verdicts
             ),
-            say("memory: {memory}", memory=self.memory_stats()),
+            say("memory: {memory}", memory=statistics(self._place)),
             say("collective: {backend}", backend=self.collective_backend),
             *(
                 say(

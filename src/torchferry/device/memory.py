@@ -79,12 +79,23 @@ class MemoryEfficientMode:
 
     def __init__(self, place: DescribedDevice, gradients: bool, fraction: float | None) -> None:
         self._place = place
+        self._fraction = fraction
         self._before = torch.is_grad_enabled()
         self._limit = required(place.facts, "set_per_process_memory_fraction") if fraction is not None else None
         if self._limit is not None:
             self._limit(fraction, place.device)
-        release_cache(place)
-        torch.set_grad_enabled(gradients and self._before)
+        self._is_released = release_cache(place)
+        self._records = gradients and self._before
+        torch.set_grad_enabled(self._records)
+
+    def __str__(self) -> str:
+        parts = [
+            say("gradients are recorded") if self._records else say("gradients are not recorded"),
+            say("the cache was emptied") if self._is_released else say("there is no cache to empty"),
+        ]
+        if self._fraction is not None:
+            parts.append(say("at most {percent:g} % of the device", percent=100 * self._fraction))
+        return f"{self._place.device}: " + ", ".join(str(part) for part in parts)
 
     def undo(self) -> None:
         """Record gradients again if they were, let the process use the whole device, empty the cache."""

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 
-from torchferry.backends.handover_forms import ZooRule
+from torchferry.backends.handover_forms import ZooLogger, ZooRule
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.handover.addresses import public_addresses
@@ -177,6 +177,37 @@ def _logged(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     ]
     if not called and not direct:
         yield BrokenRule(say("no training program logs a loss"), handed.path_of(users[0]))
+    if not direct:
+        yield from _incomplete_calls(handed, called, logger)
+
+
+def _incomplete_calls(handed: HandedOver, called: list[str], logger: ZooLogger) -> Iterator[BrokenRule]:
+    """Yield the calls of the logger that cannot log a speed, where no call can, or that log one epoch for all."""
+    places = ["epoch", "step", "loss", "batch"]
+    form = ast.parse(logger.train.format(**{place: place for place in places}), mode="eval").body
+    if not isinstance(form, ast.Call):
+        return
+    order = [argument.id for argument in form.args if isinstance(argument, ast.Name)]
+    without: list[BrokenRule] = []
+    calls = 0
+    for path in called:
+        tree = handed.tree(path)
+        loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))] if tree is not None else []
+        for node in ast.walk(tree) if tree is not None else ():
+            if not isinstance(node, ast.Call) or ast.dump(node.func) != ast.dump(form.func):
+                continue
+            calls += 1
+            given = dict(zip(order, node.args, strict=False))
+            around = sum(loop.lineno < node.lineno <= (loop.end_lineno or 0) for loop in loops)
+            epoch, batch = given.get("epoch"), given.get("batch")
+            if isinstance(epoch, ast.Constant) and epoch.value is not None and around > 1:
+                message = say("every epoch is logged as epoch {number}", number=epoch.value)
+                yield BrokenRule(message, handed.path_of(path), node.lineno)
+            if batch is None or (isinstance(batch, ast.Constant) and batch.value is None):
+                message = say("`{name}` is never logged: the call names no batch", name=logger.names[-1])
+                without.append(BrokenRule(message, handed.path_of(path), node.lineno))
+    if calls and len(without) == calls:
+        yield from without
 
 
 def _calls(handed: HandedOver, path: str, template: str) -> bool:

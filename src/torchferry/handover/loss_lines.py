@@ -86,7 +86,7 @@ def _candidates(file: PythonFile, logger: ZooLogger) -> Iterator[LogLine]:
         if not isinstance(statement, ast.Expr):
             continue
         around = _loops(file, statement)
-        value = _printed_loss(statement)
+        value = _printed_loss(statement, _backward_loss(around[0]) if around else None)
         if isinstance(value, ast.Starred):  # several figures, of which one cannot be chosen: what goes backward is one
             value = _backward_loss(around[0]) if around else None
         if value is None or not _stands_alone(file, statement):
@@ -99,11 +99,30 @@ def _candidates(file: PythonFile, logger: ZooLogger) -> Iterator[LogLine]:
             order, stage = 1, "val"
         elif trained and id(function) in functions:
             order, stage = 2, "train"
+            training = next((node for node in trained if id(file.enclosing_function(node)) == id(function)), None)
+            inside = _in_training(file, training) if training is not None else None
+            if inside is not None:  # the zoo wants the steps, and their speed: the print stands behind them
+                anchor, value, around = inside
+                found.append((order, _line(file, anchor, value, stage, around, logger)))
+                continue
         else:
             continue
         found.append((order, _line(file, statement, value, stage, around, logger)))
     for _, line in sorted(found, key=lambda pair: (pair[0], pair[1].line)):
         yield line
+
+
+def _in_training(
+    file: PythonFile, backward: ast.AST
+) -> tuple[ast.stmt, ast.expr, list[ast.For | ast.While | ast.AsyncFor]] | None:
+    """Return the last statement of each step, the step's loss, and the loops around it; None where no line fits in."""
+    loops = _loops(file, backward)
+    owner = _backward_loss(loops[0]) if loops else None
+    anchor = loops[0].body[-1] if loops else None
+    is_plain = isinstance(anchor, (ast.Expr, ast.Assign, ast.AugAssign))
+    if anchor is None or owner is None or not is_plain or not _stands_alone(file, anchor):
+        return None
+    return anchor, ast.parse(f"{ast.unparse(owner)}.item()", mode="eval").body, loops
 
 
 def _backward_loss(loop: ast.For | ast.While | ast.AsyncFor) -> ast.expr | None:
@@ -117,8 +136,13 @@ def _backward_loss(loop: ast.For | ast.While | ast.AsyncFor) -> ast.expr | None:
     return None
 
 
-def _printed_loss(statement: ast.Expr) -> ast.expr | None:
-    """Return the loss that a statement prints, `*losses` where it prints several; None where it prints none."""
+def _printed_loss(statement: ast.Expr, backward: ast.expr | None) -> ast.expr | None:
+    """Return the loss that a statement prints, `*losses` where it prints several; None where it prints none.
+
+    Args:
+        statement: The statement.
+        backward: What goes backward in the loop around it, which is a loss whatever its name is.
+    """
     call = statement.value
     if not isinstance(call, ast.Call):
         return None
@@ -127,9 +151,21 @@ def _printed_loss(statement: ast.Expr) -> ast.expr | None:
         return None
     for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
         for value in _values(argument):
-            if any(_LOSS.search(word) for word in _words(value)):
+            if any(_LOSS.search(word) for word in _words(value)) or _is_of(value, backward):
                 return value
     return None
+
+
+def _is_of(value: ast.expr, backward: ast.expr | None) -> bool:
+    """Whether a value is what goes backward, or a number of it: `l`, `l.item()`, `float(l)`."""
+    while isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and not value.args:
+            value = value.func.value
+        elif getattr(value.func, "id", "") == "float" and len(value.args) == 1:
+            value = value.args[0]
+        else:
+            return False
+    return backward is not None and ast.dump(value) == ast.dump(backward)
 
 
 def _values(node: ast.expr) -> Iterator[ast.expr]:
@@ -195,17 +231,25 @@ def _line(
 ) -> LogLine:
     step, batch = _step_and_batch(loops[0]) if loops else ("", "")
     step = step or (_counter(loops[0]) if loops else "")
+    batch = batch or (_model_input(file, loops[0]) if loops else "")
+    if not step and loops and not any(each is statement for each in _in_loop(loops[0].body)):
+        batch = ""  # the logger counts its calls in place of steps, and not every step makes one
     template = logger.train if stage == "train" else logger.val
-    code = template.format(
-        epoch=_epoch(file, statement, loops) or "0", step=step or "0", loss=ast.unparse(value), batch=batch or "None"
-    )
+    epoch = _epoch(file, statement, loops)
+    code = template.format(epoch=epoch, step=step or "None", loss=ast.unparse(value), batch=batch or "None")
     starts, text = file.source.starts, file.source.text
     end = statement.end_lineno or statement.lineno
     indent = text[starts[statement.lineno - 1] : file.source.offset(statement.lineno, statement.col_offset)]
     at = starts[end] if end < len(starts) else len(text)
     newline = file.source.newline
     before = "" if text[:at].endswith(("\n", "\r")) else newline
-    return LogLine(file.path, statement.lineno, stage, code, (Edit(at, at, f"{before}{indent}{code}{newline}"),))
+    edits = [Edit(at, at, f"{before}{indent}{code}{newline}")]
+    if epoch == "None" and stage == "train" and loops and logger.begin:
+        start = starts[loops[0].lineno - 1]
+        around = text[start : file.source.offset(loops[0].lineno, loops[0].col_offset)]
+        if not around.strip():
+            edits.insert(0, Edit(start, start, f"{around}{logger.begin}{newline}"))
+    return LogLine(file.path, statement.lineno, stage, code, tuple(edits))
 
 
 def _step_and_batch(loop: ast.For | ast.While | ast.AsyncFor) -> tuple[str, str]:
@@ -272,10 +316,35 @@ def _first_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+_MODEL = re.compile(r"model|net\Z|net_|module|backbone|encoder|generator|transformer|(?:^|_)m\Z", re.IGNORECASE)
+
+
+def _model_input(file: PythonFile, loop: ast.For | ast.While | ast.AsyncFor) -> str:
+    """Return the name of what a model is called with in each turn of a loop; empty where no call is named so."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if _MODEL.search(name) and _loops(file, node)[:1] == [loop]:
+                return node.args[0].id
+    return ""
+
+
 def _epoch(file: PythonFile, node: ast.AST, loops: list[ast.For | ast.While | ast.AsyncFor]) -> str:
-    for loop in loops:
-        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and _EPOCH.search(loop.target.id):
-            return loop.target.id
+    """Return the epoch at a place: a variable, 0 where there is one loop alone, None where the logger has to count."""
+    counted = [loop.target.id for loop in loops if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name)]
+    for name in counted:
+        if _EPOCH.search(name):
+            return name
     function = file.enclosing_function(node)
     names = [] if function is None else [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
-    return next((name for name in names if _EPOCH.search(name)), "")
+    named = next((name for name in names if _EPOCH.search(name)), "")
+    if named:
+        return named
+    inner = (ast.For, ast.While, ast.AsyncFor)
+    is_around = bool(loops) and any(isinstance(each, inner) for each in ast.walk(loops[0]) if each is not loops[0])
+    epochs = loops if is_around else loops[1:]  # a loop with a loop inside is one of epochs
+    outer = [loop for loop in epochs if isinstance(loop, ast.For) and _counting_call(loop.iter) is not None]
+    target = outer[-1].target if outer else None
+    if isinstance(target, ast.Name) and target.id != "_":
+        return target.id
+    return "0" if len(loops) < 2 and function is None else "None"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 
 from torchferry import __version__
 from torchferry.backends.tables import normalised
@@ -171,6 +172,15 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
             "asks for this one: the program then stops if it is missing. Without an accelerator, it runs on the CPU.",
             name=done.target.name,
         )
+    elif done.style == "native":
+        yield ""
+        yield say(
+            "The programs name the vendor's device. `PREFERRED_DEVICE` has no effect on them: `device_utils.py` reads "
+            "it, which only your own code uses; `migrate --style portable` writes programs that read it."
+        )
+        variable = done.target.backend.VISIBLE_DEVICES
+        if isinstance(variable, str):
+            yield say("`{variable}=0` in the environment chooses the card.", variable=variable)
     if done.needs.models:
         yield from _heading(2, say("Models"))
         yield say("They are downloaded when a program first needs them. For some, accept the licence and log in first.")
@@ -178,6 +188,12 @@ def _readme(done: Migrated) -> Iterator[Message | str]:
         yield from (f"- `{model.name}` ({model.place})" for model in done.needs.models)
     yield from _heading(2, say("Files"))
     yield from _table((say_in("kit", "file"), say("what it is")), _files(done))
+    yield from _heading(2, say("When it is accepted"))
+    yield say(
+        "`torchferry accept init` writes what the port has to keep: its figures on CUDA, images, memory, logs and "
+        "documents. `torchferry accept --rehearse` judges it without a card, `torchferry accept` on the card, where "
+        "also the speed counts. `torchferry advise` names what may make it faster."
+    )
     yield from _heading(2, say("When something fails"))
     yield say("- `python {file}` names the cause and the remedy for what the machine lacks.", file=done.setup_test)
     yield say("- {guide} lists what is left to do.", guide=f"[{done.guide}]({done.guide})")
@@ -294,11 +310,40 @@ def _changed_lines(done: Migrated) -> Iterator[tuple[str, str, str]]:
             if tag == "equal":
                 continue
             removed, added = old[first:last], new[new_first:new_last]
-            for number in range(max(len(removed), len(added))):
-                before = removed[number] if number < len(removed) else ""
-                after = added[number] if number < len(added) else ""
-                line = first + min(number, max(len(removed) - 1, 0)) + 1
-                yield f"{path}:{line}", _code(before.strip()), _code(after.strip())
+            line = first + 1
+            for before, after in _paired(removed, added):
+                yield f"{path}:{min(line, max(last, 1))}", _code((before or "").strip()), _code((after or "").strip())
+                line += before is not None
+
+
+_MOST_COMPARED = 400
+
+
+def _paired(removed: list[str], added: list[str]) -> list[tuple[str | None, str | None]]:
+    """Return which new line stands in the place of which old one, in order; None where a line has no counterpart.
+
+    Lines that are added beside changed ones, such as imports, must not shift the others: the most alike go together.
+    """
+    if len(removed) == len(added) or len(removed) * len(added) > _MOST_COMPARED:
+        return list(zip_longest(removed, added))
+    likeness = [[difflib.SequenceMatcher(None, old.strip(), new.strip()).ratio() for new in added] for old in removed]
+    best = [[0.0] * (len(added) + 1) for _ in range(len(removed) + 1)]
+    for i in range(len(removed) - 1, -1, -1):
+        for j in range(len(added) - 1, -1, -1):
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], best[i + 1][j + 1] + likeness[i][j])
+    pairs: list[tuple[str | None, str | None]] = []
+    i = j = 0
+    while i < len(removed) and j < len(added):
+        if best[i][j] == best[i + 1][j + 1] + likeness[i][j]:
+            pairs.append((removed[i], added[j]))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i][j + 1]:
+            pairs.append((None, added[j]))
+            j += 1
+        else:
+            pairs.append((removed[i], None))
+            i += 1
+    return pairs + [(old, None) for old in removed[i:]] + [(None, new) for new in added[j:]]
 
 
 def _decisions(done: Migrated) -> Iterator[Message | str]:

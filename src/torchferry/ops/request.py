@@ -174,8 +174,27 @@ def _nothing(known: OperatorList, named: bool) -> UsageError:
 
 
 def _is_named(name: str, only: Collection[str]) -> bool:
-    full = {each if "::" in each else f"aten::{each}" for each in only}
-    return name in full or name.partition(".")[0] in full
+    """Whether an operator is one that a person names: also by torch's own name, of which it is the inner operator.
+
+    `torch.linalg.svd` and `aten::linalg_svd` are `aten::_linalg_svd` in every run.
+    """
+    full = {_operator_name(each) for each in only}
+    space, _, own = name.partition("::")
+    public = f"{space}::{own.lstrip('_')}"
+    return any(each in full or each.partition(".")[0] in full for each in (name, public))
+
+
+def _operator_name(given: str) -> str:
+    """Return the name of an operator as a run has it: `torch.ops.aten.addmm`, `torch.linalg.svd` and `addmm` too."""
+    if "::" in given:
+        return given
+    if given.startswith("torch.ops."):
+        space, _, rest = given.removeprefix("torch.ops.").partition(".")
+        return f"{space}::{rest}"
+    if given.startswith("torch."):
+        own = given.removeprefix("torch.").removeprefix("nn.functional.").removeprefix("special.")
+        return f"aten::{own.replace('.', '_')}"
+    return f"aten::{given}"
 
 
 def _chosen(items: Iterable[RequestItem], only: Collection[str]) -> tuple[RequestItem, ...]:

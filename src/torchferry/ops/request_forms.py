@@ -139,7 +139,8 @@ def _summary(text: RequestText) -> Iterator[str]:
         heads.insert(4, say("% of a step"))
     yield "| " + " | ".join(map(text.render, heads)) + " |"
     yield "|" + "---|" * len(heads)
-    acceptance = text.facts.acceptance.render(text.lang) or text.render(say("equal to the CPU's result, see below"))
+    acceptance = text.facts.acceptance.render(text.lang).replace("{card}", text.known.card)
+    acceptance = acceptance or text.render(say("equal to the CPU's result, see below"))
     for number, item in enumerate(text.requested.items, 1):
         cells = [
             str(number), f"`{item.need.name}`", text.render(say(_KIND[item.kind])), str(item.need.calls),

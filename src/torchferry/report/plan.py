@@ -1,7 +1,8 @@
 """The way from a scan to an accepted port, as a list to tick off: phases, the project's own counts, commands.
 
-No step says how long it takes: a scan does not know that. The phases are those of migration guides of vendors'
-users: environment, code, libraries, verification, tuning.
+No step says how long it takes: a scan does not know that. The phases are those of migration guides of vendors and
+their users: environment with the baseline that everything is judged by, code, libraries and operators, verification,
+tuning, and the hand-over where a zoo of the vendor takes models.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchferry.backends.handover_forms import forms_for
+from torchferry.backends.requests import request_facts
 from torchferry.backends.target import Target
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.json_text import json_text
@@ -70,14 +72,20 @@ def plan_of(report: Report, path: str, target: str) -> list[PlanPhase]:
         "code": (say_in("phase", "Code"), _code(report, place, target)),
         "libraries": (say_in("phase", "Libraries"), _libraries(report, place, target)),
         "verification": (say_in("phase", "Verification"), _verification(report, path, target)),
-        "tuning": (say_in("phase", "Tuning"), _tuning(path, target)),
+        "tuning": (say_in("phase", "Tuning"), _tuning()),
+        "handover": (say_in("phase", "Hand-over"), _handing_over(path, target)),
     }
-    return [PlanPhase(name, title, tuple(steps)) for name, (title, steps) in phases.items()]
+    planned = [PlanPhase(name, title, tuple(steps)) for name, (title, steps) in phases.items()]
+    return [phase for phase in planned if phase.steps]
 
 
 def _environment(target: str) -> Iterator[PlanStep]:
     yield PlanStep(say("the plugin, torch and the driver fit together"), f"torchferry backend show {target}")
     yield PlanStep(say("the machine with the card is ready"), f"torchferry doctor --target {target} --probe")
+    text = say("say which source, variant, data and metric are migrated, and what is accepted")
+    yield PlanStep(text, "torchferry accept init")
+    text = say("measure the metric and the losses with CUDA or on the CPU, before anything is changed")
+    yield PlanStep(text, f"torchferry accept --target {target} --baseline")
 
 
 def _code(report: Report, place: str, target: str) -> Iterator[PlanStep]:
@@ -155,10 +163,12 @@ def _libraries(report: Report, place: str, target: str) -> Iterator[PlanStep]:
         yield PlanStep(text, report.native.command, kernels)
     text = say("find the operators that are needed and that the target lacks")
     yield PlanStep(text, f"torchferry ops report --target {target} -- python PROGRAM")
+    if request_facts(Target.named(target).backend).where:
+        text = say("ask the vendor for those that are missing, with its own form")
+        yield PlanStep(text, f"torchferry ops request --target {target} --model FILE.py:FUNCTION -o request.md")
 
 
 def _verification(report: Report, path: str, target: str) -> Iterator[PlanStep]:
-    yield PlanStep(say("measure the metric and the losses with CUDA, as the baseline"), "torchferry accept init")
     scripts = [judged.program.path for judged in report.programs if judged.program.form is Form.SCRIPT]
     for program in scripts[:_MOST_PROGRAMS]:
         file = shlex.quote(program if path in (".", "") else f"{path.rstrip('/')}/{program}")
@@ -169,12 +179,17 @@ def _verification(report: Report, path: str, target: str) -> Iterator[PlanStep]:
     if not scripts:
         yield PlanStep(say("run it on the simulated card"), f"torchferry rehearse --target {target} -- COMMAND")
     yield PlanStep(say("compare the losses of both machines"), "torchferry compare curves CUDA.log CARD.log")
+    yield PlanStep(say("find where the precision is lost"), "torchferry compare -- python PROGRAM")
+    yield PlanStep(say("find where NaN and infinities come from"), "torchferry nan -- python PROGRAM")
     yield PlanStep(say("accept the port on the card"), f"torchferry accept --target {target}")
 
 
-def _tuning(path: str, target: str) -> Iterator[PlanStep]:
+def _tuning() -> Iterator[PlanStep]:
     yield PlanStep(say("record where the time goes, on both machines"), "torchferry profile record -- COMMAND")
     yield PlanStep(say("compare them part by part"), "torchferry profile compare CUDA.json CARD.json")
+
+
+def _handing_over(path: str, target: str) -> Iterator[PlanStep]:
     place = shlex.quote(path)
     for form in forms_for(target.partition("@")[0]):
         text = say("hand the model over by the rules of {form}", form=form)

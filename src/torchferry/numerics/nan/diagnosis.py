@@ -69,7 +69,7 @@ class Examiner:
         tape: Sequence[TapedCall],
         losses: Sequence[tuple[list[Tensor], list[Tensor | None]]],
         optimizer: Optimizer | None,
-        first: bool = False,
+        unwatched: int | None = None,
     ) -> StepDiagnosis:
         """Return where a step turned bad.
 
@@ -78,11 +78,12 @@ class Examiner:
             tape: What was computed outside of them.
             losses: What backward was called on, and with which gradients.
             optimizer: The optimizer that is about to step, or None.
-            first: Whether no optimizer has stepped before.
+            unwatched: The number of the step, where nobody looked at the step before it: 0 for the first of all, that
+                with which a span of steps begins; else None.
         """
         diagnosis = StepDiagnosis()
         for look in (
-            lambda: self._parameters(roots, optimizer, diagnosis, first),
+            lambda: self._parameters(roots, optimizer, diagnosis, unwatched),
             lambda: self._forwards(roots, diagnosis),
             lambda: self._loss(tape, losses, diagnosis),
             lambda: self._loss_backward(roots, tape, losses, diagnosis),
@@ -126,11 +127,11 @@ class Examiner:
         return diagnosis
 
     def _parameters(
-        self, roots: Sequence[RootCall], optimizer: Optimizer | None, diagnosis: StepDiagnosis, first: bool
+        self, roots: Sequence[RootCall], optimizer: Optimizer | None, diagnosis: StepDiagnosis, unwatched: int | None
     ) -> None:
         """Parameters that are bad before the step were made so by the step before, or the program began with them."""
         groups: Sequence[dict[str, Any]] = (
-            [{"params": list(root.module.parameters())} for root in roots if first and _unchanged(root)]
+            [{"params": list(root.module.parameters())} for root in roots if unwatched == 0 and _unchanged(root)]
             if optimizer is None
             else optimizer.param_groups
         )
@@ -141,19 +142,13 @@ class Examiner:
                     continue
                 name = self._attribution.modules.parameter(parameter)
                 module, _, leaf = name.rpartition(".")
-                if optimizer is None or first:
+                if optimizer is None or unwatched is not None:
                     diagnosis.origins.append(
                         Origin(
                             f"parameter {leaf}", Where(FORWARD, module, ""), KINDS[kind], (), (described(parameter),)
                         )
                     )
-                    diagnosis.notes.append(
-                        say(
-                            "the parameter {name} was {kind} before the first step: check how it is created or loaded",
-                            name=name or leaf,
-                            kind=KINDS[kind],
-                        )
-                    )
+                    diagnosis.notes.append(_before(name or leaf, KINDS[kind], unwatched or 0))
                     return
                 state = optimizer.state.get(parameter, {})
                 settings = {key: value for key, value in group.items() if isinstance(value, (int, float, tuple))}
@@ -341,6 +336,22 @@ class Examiner:
                 if (origin.operator, origin.where) in matter:
                     diagnosis.origins.append(origin)
                     diagnosis.made.append(call)
+
+
+def _before(name: str, kind: str, step: int) -> Message:
+    """Say that a parameter was bad before the first step that was looked at."""
+    if not step:
+        return say(
+            "the parameter {name} was {kind} before the first step: check how it is created or loaded",
+            name=name,
+            kind=kind,
+        )
+    return say(
+        "the parameter {name} was {kind} before step {step}, the first that was looked at: look at the steps before it",
+        name=name,
+        kind=kind,
+        step=step,
+    )
 
 
 def _unchanged(root: RootCall) -> bool:

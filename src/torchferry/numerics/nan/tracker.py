@@ -253,8 +253,10 @@ class NanInfTracker:
         """End a step: for programs that have no optimizer, or count their steps themselves."""
         if not self._running:
             return
-        self._steps.by_hand = True
+        first, self._steps.by_hand = not self._steps.by_hand, True
         self._memory.when_updated = None
+        if first and self._steps.count:
+            return  # the optimizer has ended this step, as long as nobody had said that the program counts
         if not self._checked:
             self._guarded(lambda: self._look(None))
         self._steps.end()
@@ -472,7 +474,7 @@ class NanInfTracker:
 
     def _step_ends(self) -> None:
         bad = self._bad or self._early_bad
-        if self._verbose and self._active() and (not bad or bad[-1] != self._number):
+        if self._verbose and self._checked and self._active() and (not bad or bad[-1] != self._number):
             # translators: verdict on a tensor: no NaN and no infinity
             self._log.say(f"step {self._number}: {say('finite')}")
         self._checked = False
@@ -536,9 +538,9 @@ class NanInfTracker:
 
     def _gone_through(self, optimizer: Optimizer | None) -> StepDiagnosis:
         memory = self._memory
-        first = not self._number
+        unwatched = self._number if not self._covers(self._number - 1) else None
         return self._examined(
-            lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer, first)
+            lambda: self._examiner.examine(memory.roots, memory.tape.calls, memory.losses, optimizer, unwatched)
         )
 
     def _examined(self, examine: Callable[[], StepDiagnosis]) -> StepDiagnosis:

@@ -33,6 +33,7 @@ _ERROR = lazy_regex(
     r"|cufft_|cublas error|cudnn error|nccl error|out of memory on cuda",
     re.IGNORECASE,
 )
+_NAMES = frozenset({"CUDA", "Cuda", "cuda"})
 _LONGEST = 200
 _MATCHING = frozenset({"search", "match", "fullmatch", "compile", "findall", "raises", "assertRaisesRegex"})
 
@@ -48,13 +49,16 @@ class ErrorText(Rule):
     WORDS = (
         "out of memory", "CUDA error", "cuda error", "cuda runtime error", "CUDA runtime error", "CUBLAS_STATUS",
         "CUDNN_STATUS", "cudnn_status", "cublas_status", "cuDNN error", "CUDNN error", "NCCL error", "CUDA driver",
+        *(f"{quote}{name}{quote} in" for name in ("CUDA", "Cuda", "cuda") for quote in "\"'"),
     )  # fmt: skip
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each text."""
         for node in context.file.strings:
             value = node.value
-            if not isinstance(value, str) or len(value) > _LONGEST or not _ERROR.search(value):
+            if not isinstance(value, str) or len(value) > _LONGEST:
+                continue
+            if not _ERROR.search(value) and not (value.strip() in _NAMES and _asks_an_error(context, node)):
                 continue
             if _is_compared(context, node) and not _is_said_beside(context, node, value):
                 if exemption_reason(context, node) is None:
@@ -111,6 +115,18 @@ def _is_compared(context: PythonContext, node: ast.expr) -> bool:
         isinstance(holder, (ast.Compare, ast.comprehension)) or (is_item and isinstance(holder, ast.For))
         for holder in holders
     )
+
+
+def _asks_an_error(context: PythonContext, node: ast.expr) -> bool:
+    """Whether a text is looked for in that of an exception which is caught: `"CUDA" in str(error)`."""
+    compare = context.file.parents.get(node)
+    if not isinstance(compare, ast.Compare) or compare.left is not node or not isinstance(compare.ops[0], ast.In):
+        return False
+    names = {each.id for each in ast.walk(compare.comparators[0]) if isinstance(each, ast.Name)}
+    around = context.file.parents.get(compare)
+    while around is not None and not (isinstance(around, ast.ExceptHandler) and around.name in names):
+        around = context.file.parents.get(around)
+    return around is not None
 
 
 def _is_said_beside(context: PythonContext, node: ast.expr, value: str) -> bool:

@@ -26,11 +26,11 @@ from collections.abc import Iterable
 from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
-from torchferry.rules.base import PythonContext, Rule
+from torchferry.rules.base import PythonContext, Rule, calls_to
 from torchferry.rules.compile.compilers import compiler_of
 from torchferry.rules.device.counted_letters import letters_compared
 from torchferry.rules.device.cut_off import cutting_call
-from torchferry.rules.device.expressions import portable_imports, quoted_for
+from torchferry.rules.device.expressions import device_expression, portable_imports, quoted_for
 from torchferry.rules.device.load_onto_device import parts_of_unloadable
 from torchferry.rules.device.method_values import names_method
 from torchferry.rules.device.strings import is_cut_off_already, literal_span, written_device
@@ -38,6 +38,7 @@ from torchferry.rules.exemptions import exemption_for
 from torchferry.rules.library.onnxruntime_device import device_places
 from torchferry.rules.library.portable_weights import is_loaded_weight
 from torchferry.rules.library.refused_device import is_refused
+from torchferry.rules.random.generator_on_device import devices_without_generator
 from torchferry.rules.random.portable_generator import is_seeded_generator
 from torchferry.source.flow import Trace, TraceResult
 from torchferry.source.flow.assembled import folded
@@ -62,8 +63,9 @@ class CudaDeviceString(Rule):
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each device string whose use is known."""
-        # DEV114, LIB102, LIB109, RNG104 and LIB121 report what is left out here
+        # DEV114, LIB102, LIB109, RNG102, RNG104 and LIB121 report what is left out here
         unloadable = parts_of_unloadable(context) | {place for _, place in device_places(context)}
+        unloadable |= devices_without_generator(context)
         for node in device_strings(context):
             trace = device_trace(context, node)
             if compiler_of(context, node) is not None:
@@ -133,7 +135,9 @@ class CudaDeviceString(Rule):
         if not written.edits or (cut is not None and cut.edits is None):
             return self.finding(context, span, message, Grade.MANUAL)
         edits = [*written.edits, *((cut.edits or ()) if cut is not None else ())]
-        return self.finding(context, span, message, Grade.SAFE, edits, imports=portable_imports(context))
+        factory = factory_edits(context, node)
+        imports = device_expression(context)[1] if factory else portable_imports(context)
+        return self.finding(context, span, message, Grade.SAFE, [*edits, *factory], imports=imports)
 
 
 def device_strings(context: PythonContext) -> list[ast.Constant]:
@@ -149,6 +153,18 @@ def device_strings(context: PythonContext) -> list[ast.Constant]:
                 continue
             strings.append(node)
     return strings
+
+
+def factory_edits(context: PythonContext, node: ast.Constant) -> list[Edit]:
+    """Return the edit of `torch.device` around a device string, for a plugin with a function in its place."""
+    factory = context.target.backend.DEVICE_FACTORY
+    whole = context.file.fstring_of(node) or node
+    call = context.file.parents.get(whole)
+    if not factory or context.target.module or not isinstance(call, ast.Call) or call.args != [whole] or call.keywords:
+        return []
+    if not any(name == "torch.device" and other is call for name, other in calls_to(context)):
+        return []
+    return [Edit(*context.file.span(call.func), factory)]
 
 
 def _is_translated(context: PythonContext, node: ast.Constant) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.rules.base import PythonContext
 
 _PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp)
@@ -35,6 +36,35 @@ def indexed_device(context: PythonContext, index: ast.expr) -> str | None:
     if not isinstance(index, _PLAIN) or any(char in text for char in "\"'\\\n\r{}#:!="):
         return None
     return f'f"{device}:{{{text}}}"'
+
+
+def device_again(context: PythonContext, given: ast.expr) -> str | None:
+    """Return a device that a call is given, as the target has it, to be written at a second place.
+
+    That is a literal of CUDA, a number, a name, an attribute or an item, and `str()` of these; None for all else.
+    """
+    if isinstance(given, ast.Constant):
+        if isinstance(given.value, int) and not isinstance(given.value, bool):
+            return indexed_device(context, given)
+        match = _LITERAL.fullmatch(given.value) if isinstance(given.value, str) else None
+        if match is None:
+            return None
+        if context.target.module:
+            return f"{context.target.module}.device_string({match[1] or ''})"
+        own = context.target.backend.DEVICE_TYPE
+        index = f":{match[1]}" if match[1] else ""
+        return device_expression(context)[0].replace(f'"{own}"', f'"{own}{index}"')
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and given.func.id == "str":
+        return device_again(context, given.args[0]) if len(given.args) == 1 and not given.keywords else None
+    innermost: ast.expr = given
+    while isinstance(innermost, (ast.Attribute, ast.Subscript)):
+        if isinstance(innermost, ast.Subscript) and not isinstance(innermost.slice, (ast.Constant, ast.Name)):
+            return None
+        innermost = innermost.value
+    return context.file.text(given) if isinstance(innermost, ast.Name) else None
+
+
+_LITERAL = lazy_regex(r"cuda(?::(\d{1,9}))?")
 
 
 def device_type(context: PythonContext) -> str:

@@ -1,7 +1,7 @@
 """A device given to a function of a library that takes a fixed list of devices: `load_file(path, device="cuda")`.
 
-safetensors parses the name of the device by itself and raises for one that it does not know. Load on the CPU and move
-the tensors.
+safetensors parses the name of the device by itself and raises for one that it does not know. The fix loads on the CPU
+and moves the tensors: those of `load_file`, and what `get_tensor` gives of a file that a `with` statement opens.
 
 Why: The library refuses the device name and raises.
 
@@ -15,9 +15,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.finding import Edit, Effect, Finding, Grade
 from torchferry.core.messages import noted, say
 from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keyword_of
+from torchferry.rules.device.expressions import device_again, device_expression
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.portable_weights import is_loaded_weight
 
@@ -31,7 +32,7 @@ class RefusedDevice(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""
-        return tuple(sorted({name.rpartition(".")[2] for name in target.refusing_functions}))
+        return tuple(sorted({name.rpartition(".")[2] for name in refusing_functions(target)}))
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that names a device."""
@@ -40,15 +41,73 @@ class RefusedDevice(Rule):
                 continue
             package = context.target.package_of_module(name)
             row = package[1] if package is not None else context.target.row("packages", name.partition(".")[0])
-            message = noted(
-                say("`{found}` refuses the device of {target}", found=name, target=context.target.title), row.remark
-            )
-            yield self.finding(context, context.file.span(argument), message, Grade.MANUAL)
+            refused = say("`{found}` refuses the device of {target}", found=name, target=context.target.title)
+            if name not in context.target.refusing_functions:
+                refused = say("`{found}` refuses the devices of some vendors", found=name)
+            message = noted(refused, row.remark)
+            edits = _on_the_cpu(context, name, argument)
+            grade = Grade.SAFE if edits else Grade.MANUAL
+            imports = device_expression(context)[1] if edits else ()
+            yield self.finding(context, context.file.span(argument), message, grade, edits, imports=imports)
+
+
+_MOVED = {
+    "safetensors.safe_open": 2,
+    "safetensors.torch.safe_open": 2,
+    "safetensors.torch.load_file": 1,
+    "safetensors.torch.load_model": 3,
+}
+"""Functions that the fix is known for, with the position of their device."""
+
+
+def refusing_functions(target: Target) -> dict[str, int]:
+    """Return the functions that refuse the target's device; portable code has to serve the devices of all vendors."""
+    return {**target.refusing_functions, **(_MOVED if target.module else {})}
+
+
+def _on_the_cpu(context: PythonContext, name: str, argument: ast.expr) -> list[Edit]:
+    """Return the edits that load on the CPU and move each tensor; none where that cannot be written here."""
+    parent = context.file.parents.get(argument)
+    call = context.file.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    own = device_again(context, argument)
+    if not isinstance(call, ast.Call) or own is None:
+        return []
+    edits = [Edit(*context.file.span(argument), '"cpu"')]
+    if name == "safetensors.torch.load_model":
+        return edits  # it copies into the model's own tensors, wherever they are
+    if name == "safetensors.torch.load_file":
+        start, end = context.file.span(call)
+        opening = f"{{key: value.to({own}) for key, value in "
+        return [Edit(start, start, opening), *edits, Edit(end, end, ".items()}")]
+    item = context.file.parents.get(call)
+    if not name.endswith(".safe_open") or not isinstance(item, ast.withitem):
+        return []
+    statement = context.file.parents.get(item)
+    if not isinstance(item.optional_vars, ast.Name) or not isinstance(statement, (ast.With, ast.AsyncWith)):
+        return []
+    body = {inner for each in statement.body for inner in ast.walk(each)}  # what is behind it has a closed file
+    for use in context.names.uses_of(item.optional_vars):
+        if use not in body:
+            continue
+        method = context.file.parents.get(use)
+        taken = context.file.parents.get(method) if isinstance(method, ast.Attribute) else None
+        if not isinstance(method, ast.Attribute) or method.attr not in ("get_tensor", *_READ_ONLY):
+            return []
+        if method.attr == "get_tensor":
+            if not isinstance(taken, ast.Call) or taken.func is not method:
+                return []
+            end = context.file.span(taken)[1]
+            edits.append(Edit(end, end, f".to({own})"))
+    return edits
+
+
+_READ_ONLY = ("keys", "offset_keys", "metadata")
+"""Methods of an open file that give no tensor."""
 
 
 def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
     """Yield the devices of calls that refuse the target's, each with the function's name."""
-    functions = context.target.refusing_functions
+    functions = refusing_functions(context.target)
     for package in sorted({name.partition(".")[0] for name in functions}):
         for name, call in calls_to(context, package):
             position = functions.get(name)

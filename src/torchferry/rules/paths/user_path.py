@@ -14,7 +14,9 @@ A key may end in a pattern of file names, so that one folder becomes several by 
 Such a key holds for the files of the pattern at any depth below the folder, before the folder's own entry. The name
 may be joined to the folder by `os.path.join`, `/` of a `Path`, or `+`. Where the program only knows the name when it
 runs, the folder's own entry is proposed as a fix to read; without such an entry, or for the folder alone, nothing is
-changed, and the place is reported. `torchferry migrate --paths kaggle` adds a shipped table.
+changed, and the place is reported. So is a path that the program puts together of parts (`Path("/kaggle") / "input"`).
+The entry of a folder holds with and without its slash (`os.path.join("/kaggle/working", name)`).
+`torchferry migrate --paths kaggle` adds a shipped table.
 
 A value may begin with its key (`"/data/" = "/data/new/"`): what has the value already stays. A value that the table
 would map again is an error, since a second run would change it. torchferry's own settings are never rewritten.
@@ -47,17 +49,33 @@ class UserPath(Rule):
     KINDS = (Kind.PYTHON, Kind.SHELL, Kind.MAKEFILE, Kind.YAML, Kind.JSON, Kind.TOML, Kind.DOCKERFILE, Kind.COMPOSE)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
-        """The paths of the user's table."""
-        return PathMap.of(options.paths).words
+        """The paths of the user's table, and what a program that puts one together begins with."""
+        mapping = PathMap.of(options.paths)
+        return (*mapping.words, *mapping.beginnings)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each mapped path in a string."""
         mapping = PathMap.of(context.options.paths)
         for node in context.file.strings:
-            if not isinstance(node.value, str) or not any(old in node.value for old in mapping.words):
+            if not isinstance(node.value, str):
+                continue
+            if not any(old in node.value for old in mapping.words):
+                yield from self._in_parts(context, mapping, node)
                 continue
             start, end = context.file.literal_span(node)
             yield from self._within(context, mapping, start, end, _joined(context, node) if mapping.has_roles else "")
+
+    def _in_parts(self, context: PythonContext, mapping: PathMap, node: ast.Constant) -> Iterable[Finding]:
+        """Yield the mapped path that a program puts together of a string and what it joins: `Path("/data") / "new"`."""
+        value = str(node.value)
+        if not any(old.startswith(value) for old in mapping.words) or not any(
+            map(value.startswith, mapping.beginnings)
+        ):
+            return
+        whole = (value + _joined(context, node)).replace("//", "/")
+        if context.file.fstring_of(node) is None and any(each.start == 0 for each in mapping.replacements(whole)):
+            message = say("your `paths` table maps `{path}`, which is put together here: write it by hand", path=whole)
+            yield self.finding(context, context.file.literal_span(node), message, Grade.MANUAL)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each mapped path in a file of another kind."""

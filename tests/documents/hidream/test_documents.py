@@ -1,0 +1,168 @@
+"""The change summary and the migration guide of HiDream-E1, tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.documents.trial import Trial
+
+pytestmark = pytest.mark.rehearsal
+
+INFERENCE = """
+import torch
+pipe = torch.nn.Linear(4, 4)
+pipe = pipe.to("cuda", torch.bfloat16)
+generator = torch.Generator("cuda").manual_seed(3)
+x = torch.randn(2, 4, generator=generator, device="cuda").to(torch.bfloat16)
+print("computed on", pipe(x).device)
+torch.cuda.memory_summary(device='cuda', abbreviated=True)
+"""
+
+
+def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
+    trial.says("device", "vendor", ".")
+    trial.write(
+        "use.py",
+        """
+        import torch
+        from device_utils import DeviceManager
+        dm = DeviceManager()
+        print("uses", dm.device, dm.dtype, dm.device_type, dm.device_string.startswith("npu"))
+        pipe = torch.nn.Linear(2, 2).to(dm.device, dm.dtype)
+        generator = dm.create_generator(seed=42)
+        print("before")
+        dm.memory_stats()
+        print("after")
+        dm.set_memory_efficient_mode()
+        dm.empty_cache()
+        print("ends", pipe.weight.device, generator.device)
+        """,
+    )
+    said = trial.rehearsed("npu", "use.py")
+    assert "uses npu:0 torch.bfloat16 npu True\n" in said
+    assert "before\nnpu:0: allocated " in said, "a bare memory_stats() prints"
+    assert "npu:0: gradients are not recorded, the cache was emptied\n" in said
+    assert "ends npu:0 npu:0\n" in said
+
+
+def test_an_unknown_preferred_device_is_a_clear_error(trial: Trial) -> None:
+    trial.says("device", "vendor", ".")
+    trial.write("use.py", "from device_utils import DeviceManager\nDeviceManager()\n")
+    said = trial.rehearsed("npu", "use.py", code=1, variables={"PREFERRED_DEVICE": "banana"})
+    assert "unknown device `banana`; known: " in said
+
+
+def test_new_files_beside_the_originals_with_documents_and_the_kit(trial: Trial) -> None:
+    before = trial.write("inference.py", INFERENCE).read_text(encoding="utf-8")
+    trial.write("requirements.txt", "torch\nflash-attn\ndiffusers\n")
+    options = ("--suffix", "_npu", "--style", "portable", "--dtype", "auto", "--kit", "--status-line", "--unsafe-fixes")
+    fixed = trial.migrated("npu", "inference_npu.py", *options)
+    assert trial.read("inference.py") == before
+    for name in (
+        "README_NPU.md",
+        "NPU_MIGRATION_GUIDE.md",
+        "requirements_npu.txt",
+        "test_npu_setup.py",
+        "device_utils.py",
+    ):
+        assert (trial.folder / name).exists(), name
+    assert "pipe.to(device_utils.device_string(), device_utils.preferred_dtype())" in fixed
+    assert "device_utils.create_generator(3)" in fixed
+    assert "# flash-attn" in trial.read("requirements_npu.txt")
+    assert '| `pipe = pipe.to("cuda", torch.bfloat16)` | `pipe = pipe.to(device_utils.' in trial.read(
+        "NPU_MIGRATION_GUIDE.md"
+    )
+    assert "When it is accepted" in trial.read("README_NPU.md")
+    said = trial.rehearsed("npu", "inference_npu.py")
+    assert "computed on npu:0\n" in said
+    assert "npu:0 (Ascend 910B), bfloat16: tensors " in said, "the status names the dtype of the run"
+    trial.says("accept", "init")
+    assert '"NPU_MIGRATION_GUIDE.md", "README_NPU.md"' in trial.read("torchferry.accept.toml")
+
+
+def test_native_programs_say_what_chooses_the_device(trial: Trial) -> None:
+    trial.write("inference.py", INFERENCE)
+    trial.migrated("npu", "inference.py", "--kit")
+    assert "`PREFERRED_DEVICE` has no effect on them" in trial.read("README_NPU.md")
+
+
+WEIGHTS = """
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+import torch
+save_file({"w": torch.ones(2)}, "x.safetensors")
+a = load_file("x.safetensors", device="cuda")
+b = load_file("x.safetensors", "cuda:0")
+with safe_open("x.safetensors", framework="pt", device="cuda") as f:
+    c = {key: f.get_tensor(key) for key in f.keys()}
+print("loaded onto", a["w"].device, b["w"].device, c["w"].device)
+"""
+
+
+@pytest.mark.parametrize(("target", "style", "device"), [("npu", "portable", "npu:0"), ("gcu", "native", "gcu:0")])
+def test_2_4_weights_by_every_form_onto_every_device(trial: Trial, target: str, style: str, device: str) -> None:
+    trial.write("weights.py", WEIGHTS)
+    fixed = trial.migrated(target, "weights.py", "--style", style)
+    assert "cuda" not in fixed
+    assert f"loaded onto {device} {device} {device}\n" in trial.rehearsed(target, "weights.py")
+
+
+def test_2_3_and_9_2_memory_and_autocast(trial: Trial) -> None:
+    trial.write(
+        "both.py",
+        """
+        import torch
+        from torch.cuda.amp import autocast, GradScaler
+        model = torch.nn.Linear(2, 2).cuda()
+        with autocast():
+            print("dtype", model(torch.ones(1, 2).cuda()).dtype)
+        print("held", torch.cuda.memory_allocated() > 0, torch.cuda.memory_reserved() > 0)
+        torch.cuda.memory_summary(device='cuda', abbreviated=True)
+        """,
+    )
+    trial.migrated("npu", "both.py")
+    said = trial.rehearsed("npu", "both.py")
+    assert "dtype torch.float16\n" in said
+    assert "held True True\n" in said
+
+
+def test_3_2_b_a_class_that_is_spelt_otherwise_is_named(trial: Trial) -> None:
+    trial.write("net.py", "import torch, torch_npu\nfrom torch_npu.contrib.module import MultiHeadAttention\n")
+    said = trial.says("scan", ".", "-t", "npu", code=1)
+    assert "it has\n      `torch_npu.contrib.module.MultiheadAttention`" in said
+    said = trial.says("api", "torch_npu.contrib.module.MultiHeadAttention", "-t", "npu", code=1)
+    assert "similar names: torch_npu.contrib.module.MultiheadAttention" in said
+
+
+def test_a_program_for_another_vendors_card_is_not_ready(trial: Trial) -> None:
+    trial.write("net.py", "import torch, torch_musa\nx = torch.zeros(3).musa()\n")
+    assert "`torch_musa` is the plugin for Moore Threads" in trial.says("scan", ".", "-t", "npu", code=1)
+
+
+def test_4_2_and_8_1_the_variable_that_nobody_reads(trial: Trial) -> None:
+    said = trial.says("api", "NPU_FALLBACK_MODE", "-t", "npu")
+    assert "TORCH_NPU_FALLBACK_CPU_DISABLE" in said
+
+
+OUT_OF_MEMORY = """
+import torch
+held = torch.zeros(4, device="cuda")
+try:
+    torch.zeros(1 << 44, device="cuda")
+except RuntimeError as e:
+    if "CUDA out of memory" in str(e):
+        print("SMALLER BATCH")
+    else:
+        raise
+"""
+
+
+def test_8_3_the_branch_for_exhausted_memory_is_taken_on_the_card(trial: Trial) -> None:
+    trial.write("oom.py", OUT_OF_MEMORY)
+    trial.migrated("npu", "oom.py")
+    assert "SMALLER BATCH\n" in trial.rehearsed("npu", "oom.py")
+
+
+def test_8_3_where_the_cards_words_are_not_known_it_is_a_decision(trial: Trial) -> None:
+    trial.write("oom.py", OUT_OF_MEMORY)
+    assert "compares the text of a CUDA error" in trial.says("scan", ".", "-t", "musa", code=1)

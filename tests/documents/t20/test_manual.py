@@ -1,0 +1,143 @@
+"""The T20 deployment manual, tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.documents.trial import Trial
+from torchferry.backends import registry
+from torchferry.backends.deployment import deployment
+
+pytestmark = pytest.mark.rehearsal
+
+
+def test_1_2_the_uninstaller_runs_whether_or_not_a_module_is_loaded() -> None:
+    facts = deployment(registry.load("ptex"))
+    assert facts is not None
+    (driver,) = [step for step in facts.steps if step.id == "driver"]
+    uninstalling = next(line for line in driver.run.splitlines() if "--uninstall" in line)
+    assert '"$REPLACE_DRIVER" = yes ||' in uninstalling
+
+
+def test_4_the_plugin_says_its_version_its_cards_and_computes(trial: Trial) -> None:
+    trial.write(
+        "check.py",
+        """
+        import torch
+        print("framework", hasattr(torch, "gcu"))
+        import ptex
+        print("version", ptex.__version__, "cards", ptex.device_count())
+        device = ptex.device('xla')
+        total = torch.randn(2, 3).to(device) + torch.randn(2, 3).to(device)
+        print("shape", tuple(total.shape), "on", total.device)
+        """,
+    )
+    said = trial.rehearsed("ptex", "check.py")
+    assert "framework True\n" in said
+    assert "cards 1\n" in said
+    assert "shape (2, 3) on xla:0\n" in said
+
+
+GENERATOR = """
+import torch
+generator = torch.Generator("cuda").manual_seed(3)
+latents = torch.randn((1, 4), generator=generator, device="cuda", dtype=torch.float32)
+print("drawn on", latents.device)
+"""
+
+
+def test_appendix_no_generator_of_the_card_and_the_fix_draws_on_the_cpu(trial: Trial) -> None:
+    trial.write("draw.py", GENERATOR)
+    safe = trial.migrated("ptex", "draw.py")
+    assert "xla" not in safe, "the card has no generator, so nothing of it is a safe fix"
+    fixed = trial.migrated("ptex", "draw.py", "--unsafe-fixes")
+    assert 'torch.Generator("cpu")' in fixed
+    assert 'device="cpu", dtype=torch.float32).to(ptex.device("xla"))' in fixed
+    assert "drawn on xla:0\n" in trial.rehearsed("ptex", "draw.py")
+
+
+def test_appendix_attention_and_seeds(trial: Trial) -> None:
+    trial.write(
+        "switch.py",
+        """
+        import torch
+        unet.set_use_memory_efficient_attention(True, False)
+        vae.set_use_memory_efficient_attention_xformers(True)
+        torch.cuda.manual_seed_all(3)
+        """,
+    )
+    fixed = trial.migrated("ptex", "switch.py", "--unsafe-fixes")
+    assert "unet.set_use_memory_efficient_attention(False, False)" in fixed
+    assert "vae.set_use_memory_efficient_attention_xformers(False)" in fixed
+    assert "ptex.tops.manual_seed_all(3)" in fixed
+
+
+def test_appendix_a_sample_that_does_not_parse_is_refused_before_the_installation(trial: Trial) -> None:
+    script = trial.write("sample.py", "if True:\n    while True:\n        break\n\n   print('Done!')\n")
+    trial.write("installer.run", "")
+    files = ("--file", "installer=installer.run", "--file", f"sample_script={script.name}")
+    said = trial.says("deploy", "bundle", "-t", "ptex", "-o", "bundle", *files, code=2)
+    assert "sample.py is no program that Python can start: line 5:" in said
+    assert "does not parse: line 5:" in trial.says("scan", "sample.py", "-t", "ptex", "-v", code=1)
+
+
+def test_6_3_1_and_6_3_2_the_device_and_the_import(trial: Trial) -> None:
+    trial.write("net.py", "import torch\ndevice = torch.device('cuda')\nprint(torch.ones(1).to(device).device)\n")
+    fixed = trial.migrated("ptex", "net.py")
+    assert "import ptex\n" in fixed
+    assert "device = ptex.device('xla')\n" in fixed
+    assert "xla:0\n" in trial.rehearsed("ptex", "net.py")
+
+
+PATHS = """
+import os
+data = os.path.join("/kaggle/input", "train.csv")
+weights = "/kaggle/working/best.pth"
+log = os.path.join("/kaggle/working", "log.txt")
+"""
+
+
+@pytest.mark.parametrize("table", ["own", "shipped"])
+def test_6_3_3_one_prefix_has_two_destinations(trial: Trial, table: str) -> None:
+    trial.write("train.py", PATHS)
+    options: tuple[str, ...] = ("--paths", "kaggle")
+    if table == "own":  # the keys as the manual writes them, with a slash at the end
+        options = ()
+        lines = ['"/kaggle/input/" = "/workspace/datasets/"', '"/kaggle/working/*.pth" = "/workspace/checkpoints/"',
+                 '"/kaggle/working/" = "/workspace/outputs/"']  # fmt: skip
+        trial.write("torchferry.toml", "[paths]\n" + "\n".join(lines) + "\n")
+    fixed = trial.migrated("ptex", "train.py", *options)
+    assert '"/workspace/datasets", "train.csv"' in fixed
+    assert '"/workspace/checkpoints/best.pth"' in fixed
+    assert '"/workspace/outputs", "log.txt"' in fixed
+
+
+@pytest.mark.parametrize(
+    ("log", "code"),
+    [
+        ("mIoU: 84.96\n", 0),
+        ("mIoU: 84.95\n", 1),
+        ("mIoU: nan\n", 1),
+        ("loaded\n", 1),
+        ("CUDA error: out of memory\nmIoU: 85.5\n", 1),
+        ('Traceback (most recent call last):\n  File "v.py", line 3, in <module>\nRuntimeError: x\nmIoU: 85.5\n', 1),
+    ],
+)
+def test_6_4_the_metric_is_reached_and_no_error_is_in_the_log(trial: Trial, log: str, code: int) -> None:
+    trial.write("val.log", log)
+    trial.says("accept", "metric", "val.log", "-m", "mIoU", "--at-least", "84.96", code=code)
+
+
+def test_6_2_and_6_5_the_ticks_and_the_originals(trial: Trial) -> None:
+    before = (
+        "import torch\nmodel = torch.nn.Linear(2, 2).to('cuda')\nprint(model(torch.ones(1, 2).to('cuda')).device)\n"
+    )
+    trial.write("net.py", before)
+    trial.says("migrate", ".", "-t", "ptex", "--diff", code=1)
+    assert trial.read("net.py") == before
+    said = trial.says("migrate", ".", "-t", "ptex")
+    assert "✓ files        1 written" in said
+    assert "✓ syntax" in said
+    assert "environment  ptex is not installed here" in said
+    trial.says("undo", ".")
+    assert trial.read("net.py") == before
