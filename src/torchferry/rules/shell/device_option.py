@@ -2,8 +2,9 @@
 
 The program's own code names the target's device after the migration, so the scripts that start it must too. An option
 or a variable counts when its name says that it takes a device (`--device`, `--map-location`, `trainer.device=`) or a
-backend; what such a variable is compared with changes with it, unless it is compared with the target's device too. A
-word that a program of Python is given before any option, `python train.py cuda`, is likely one: read it first.
+backend, or where a program of the project uses it so, whatever it is called; what such a variable is compared with
+changes with it, unless it is compared with the target's device too. A word that a program of Python is given before
+any option, `python train.py cuda`, is likely one: read it first.
 
 Why: The script passes a CUDA device to a migrated program, which then fails.
 
@@ -24,6 +25,8 @@ from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.family import Portability, UnderRedirect
 from torchferry.rules.shell.places import COMPARED, OPTION, POSITIONAL, ShellValue, places
+from torchferry.rules.shell.program_options import takes
+from torchferry.source.flow.trace import TraceResult
 from torchferry.source.kinds import Kind
 from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, lexicon
 
@@ -49,6 +52,7 @@ class DeviceOption(Rule):
         for place in places(context):
             if place.how is COMPARED and place.value.startswith(own):
                 branches.add(place.name)
+            place = _as_read(context, place)
             edit = _edit(context, place)
             if edit is not None:
                 by_start.setdefault(edit.start, (place, edit))
@@ -95,6 +99,17 @@ class DeviceOption(Rule):
         else:
             message = say("variable `{name}` is set to `{value}`; on {target} it is `{use}`", **values)
         yield self.finding(context, span, message, grade, [edit])
+
+
+def _as_read(context: Context, place: ShellValue) -> ShellValue:
+    """Return an option whose name says nothing as the programs of the project read it: `--card cuda` is a device."""
+    kind = lexicon("device", context.target.backend.DEVICE_TYPE)
+    if place.how is not OPTION or context.project is None or kind.names(place.name) or not _DEVICE.match(place.value):
+        return place
+    result = takes(context.project, kind, place.name)
+    if result is TraceResult.NO:
+        return place
+    return place._replace(role="device", how=OPTION if result is TraceResult.YES else POSITIONAL)
 
 
 def _edit(context: Context, place: ShellValue) -> Edit | None:
