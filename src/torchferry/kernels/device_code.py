@@ -34,6 +34,10 @@ _MOST_DIGITS = 20
 _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
+_OPENING = lazy_regex(r"<[ \t]*<[ \t]*<(?![<=])")
+_CLOSING = lazy_regex(r">[ \t]*>[ \t]*>(?=\s*\()|>>>")
+"""Around the geometry of a launch; CUDA's compiler takes them with blanks between, and others do not."""
+
 _BRACE = lazy_regex(r"[{};]")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -114,6 +118,9 @@ class DeviceCode:
         items: What is to be looked at in them.
         spans: Of the lines of functions for the device: first and last.
         macros: Those that it defines and that stand for a kernel or a launch.
+        bodies: Where the bodies of kernels and of functions for the device start and end.
+        launch_offsets: Where kernels are started, by `<<<`.
+        loose: What is written `<< <` and `>> >` in place of `<<<` and `>>>`: where each begins and ends.
     """
 
     kernels: tuple[Kernel, ...] = ()
@@ -121,6 +128,9 @@ class DeviceCode:
     items: list[ReviewItem] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     macros: tuple[DeviceMacro, ...] = ()
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+    launch_offsets: list[int] = field(default_factory=list)
+    loose: list[tuple[int, int]] = field(default_factory=list)
 
     def holds_line(self, line: int) -> bool:
         """Whether a line is in a function for the device."""
@@ -166,6 +176,7 @@ class _Reader:
         ]
         kernels += [kernel for use in uses if use.macro.declares and (kernel := self._by_macro(use)) is not None]
         spans = [(kernel.line, kernel.last_line) for kernel in kernels]
+        result.bodies += [kernel.body for kernel in kernels if kernel.body[1] > kernel.body[0]]
         for word in ("__device__", "CUDA_CALLABLE", "C10_DEVICE", "C10_HOST_DEVICE", "__host__"):
             behind = 0
             for at in self.source.places(word):
@@ -174,6 +185,8 @@ class _Reader:
                 body = self._body(at)
                 if body is not None:
                     behind = body[1]
+                    if word != "__host__":
+                        result.bodies.append(body)
                     spans.append((self.source.position(at)[0], self.source.position(body[1])[0]))
         result.kernels = tuple(kernels)
         result.spans = _merged(spans)
@@ -210,17 +223,21 @@ class _Reader:
         return Kernel(name, self.path, line, text, (use.start, use.end), self.source.position(use.end)[0])
 
     def _launches(self) -> Iterator[Launch]:
-        code, at = self.code, self.code.find("<<<")
-        while at >= 0:
-            end = code.find(">>>", at, at + _LONGEST)
-            geometry = " ".join(code[at + 3 : end].split()) if end >= 0 else ""
+        code, result = self.code, self.result
+        for opening in _OPENING.finditer(code):
+            at, begin = opening.span()
+            closing = _CLOSING.search(code, begin, begin + _LONGEST)
+            geometry = " ".join(code[begin : closing.start()].split()) if closing is not None else ""
+            if begin - at > 3:
+                result.loose.append((at, begin))
+            if closing is not None and closing.end() - closing.start() > 3:
+                result.loose.append(closing.span())
             self._dynamic(at, geometry)
             if self._is_of_used(at):
-                at = code.find("<<<", at + 3)
                 continue
+            result.launch_offsets.append(at)
             geometry = geometry[:400]
             yield Launch(launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
-            at = code.find("<<<", at + 3)
 
     def _stop(self, at: int) -> int:
         """Return where the first of `{`, `}` and `;` stands behind an offset; the end of the file without one."""

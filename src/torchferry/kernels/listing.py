@@ -68,6 +68,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
             else "0",
         ),
     ]
+    rows.append((say("names that were not understood"), visible(unknown_text(ported, lang))))
     if ported.guards:
         rows.append((say("macros that the build sets"), ", ".join(sorted(ported.guards))))
     if ported.skipped:
@@ -79,6 +80,16 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
     width = max(map(display_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
         yield f"{title}{' ' * (width - display_width(title))}  {value}"
+
+
+def unknown_text(ported: PortedTree, lang: str) -> str:
+    """Return how many names were not understood, with the first of them; `0` where the account is complete."""
+    names = ported.account.names
+    if not names:
+        return "0"
+    places = say_plural("{count} place", "{count} places", count=len(ported.account.unknown)).render(lang)
+    shown = ", ".join(names[:_MOST_FILES]) + (" ..." if len(names) > _MOST_FILES else "")
+    return f"{len(names)} ({places}): {shown}"
 
 
 def _gate(gate: GateResult, lang: str) -> str:
@@ -137,6 +148,7 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
             {"name": rule.name, "use": rule.use, "verdict": rule.verdict.value, "reason": rule.reason.render(lang)}
             for rule in ported.rules.rules
         ],
+        "account": ported.account.document(),
         "skipped": [{"path": path, "reason": reason.render(lang)} for path, reason in ported.skipped],
         "gates": [_gate_document(gate, lang) for gate in ported.gates],
         "kinds": {name: kind.document(lang) for name, kind in kinds().items()},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
+from torchferry.kernels.account import UNKNOWN, PortAccount, UnknownName, account_of
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
 from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
-from torchferry.kernels.porting import PortedText, port_text
+from torchferry.kernels.porting import PortedText, Unexplained, port_text
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
@@ -84,6 +85,7 @@ class PortedTree:
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
         unread: Those of them, and folders, that the system refused to read.
+        account: What became of the words of CUDA in code.
         libraries: The libraries of CUDA that are called, by file.
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
@@ -106,6 +108,7 @@ class PortedTree:
     gates: tuple[GateResult, ...] = ()
     further: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    account: PortAccount = PortAccount()
 
     @property
     def sources(self) -> int:
@@ -240,6 +243,7 @@ def port_tree(
         tuple(sorted(ignored)),
         further={path: done.further for path, done in ported.items() if done.further},
         unread=tuple(listing.unread),
+        account=account_of(_unknown_names(ported, declared), declared, guards, table),
     )
 
 
@@ -304,13 +308,27 @@ def has_half_in_host_code(files: Iterable[PortedFile]) -> bool:
     return any(file.path.endswith(_HOST_SOURCES) and _HALF.search(file.before) is not None for file in files)
 
 
-def _items_of(ported: Mapping[str, PortedText], declared: frozenset[str]) -> Iterable[ReviewItem]:
-    """Yield the items of all files, and the names that look like CUDA's and that no file declares."""
-    for done in ported.values():
+def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Iterable[ReviewItem]:
+    """Yield the items of all files, and the names that nothing in the tree explains."""
+    for path, done in ported.items():
         yield from done.items
-        for name, item in done.api.items():
-            if name not in declared:
-                yield item
+        for each in _left(done, declared):
+            yield ReviewItem(path, *each.places[0], each.kind, each.message, each.excerpt)
+
+
+def _left(done: PortedText, declared: Container[str]) -> Iterable[Unexplained]:
+    """Yield what stays unexplained of a file: no file of the tree declares it, and no condition asks the build for it."""
+    for each in done.unexplained.values():
+        if each.declared_as not in declared and not (each.kind == "unknown-name" and each.name in done.guards):
+            yield each
+
+
+def _unknown_names(ported: Mapping[str, PortedText], declared: Container[str]) -> Iterable[UnknownName]:
+    """Yield the places of the names that were not understood."""
+    for path, done in ported.items():
+        for each in _left(done, declared):
+            if each.kind == UNKNOWN:
+                yield from (UnknownName(each.name, path, line, column) for line, column in each.places)
 
 
 def _own_names(

@@ -17,9 +17,13 @@ from dataclasses import dataclass, field
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
+from torchferry.core.record import NamedTuple
+from torchferry.kernels.declarations import is_declared, is_declared_by_macro
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.device_macros import DeviceMacro
+from torchferry.kernels.hazards import architecture_branches, hazards
 from torchferry.kernels.headers import header_use
+from torchferry.kernels.receivers import has_no_such_method, type_before
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
@@ -28,7 +32,21 @@ from torchferry.source.text import apply_edits
 _LIBTORCH = ("at", "c10")
 """Namespaces of libtorch that hold one called `cuda`."""
 
+_LIBCUDACXX = frozenset(
+    {
+        *("std", "atomic", "atomic_ref", "barrier", "pipeline", "pipeline_shared_state", "pipeline_role", "latch"),
+        *("counting_semaphore", "binary_semaphore", "memcpy_async", "make_pipeline", "pipeline_consumer_wait_prior"),
+        *("aligned_size_t", "annotated_ptr", "access_property", "apply_access_property", "associate_access_property"),
+        *("discard_memory", "device", "ptx", "stream_ref", "proclaim_return_type", "ceil_div", "round_up", "maximum"),
+        *("thread_scope", "thread_scope_thread", "thread_scope_block", "thread_scope_device", "thread_scope_system"),
+        *("minimum", "get_property", "mr", "experimental", "ptr_to_shared", "atomic_thread_fence", "is_floating_point"),
+    }
+)
+"""What libcu++ has in `cuda::` (the folder `cuda/` of CCCL); `mr` and `experimental` are namespaces of it."""
+
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
+_MEMBER = lazy_regex(r"\s*::\s*([A-Za-z_]\w*)")
+_PROPERTIES = lazy_regex(r"DevicePropert|DeviceProp\b|deviceProp")
 _CALL = lazy_regex(r"\s*\(")
 _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*(?:\)\s*)?[<>=!]|[<>=]\s*(?:\(\s*)?__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
@@ -36,10 +54,15 @@ _MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
 _TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
 _PASTE = lazy_regex(r"\b(?=\w+\s*##)\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
-_OF_THE_DEVICE = ("device-runtime", "float64")
+_OF_THE_DEVICE = ("device-runtime", "float64", "device-clock")
 """Kinds that are of no consequence on the host."""
 
-_FEATURES = frozenset({"atomic", "warp-intrinsic", "cooperative-groups", "tensor-core", "texture"})
+_FEATURES = frozenset(
+    {
+        *("warp-intrinsic", "warp-size", "cooperative-groups", "tensor-core", "texture", "launch-bounds", "cluster"),
+        *("async-copy", "cache-hint", "integer-dot", "managed-memory", "device-clock", "kernel-parameter"),
+    }
+)
 """Kinds of which one place of a file is an item, and of which each place counts for the kernel that it is in."""
 
 _DEVICE_MARKS = ("__device__", "__global__", "__host__", "__CUDA", "cuda")
@@ -48,9 +71,25 @@ _OF_THE_HOST = lazy_regex(
 )
 """The start of an assembler instruction that is none of PTX, whose instructions have types behind a point."""
 
-_STATEMENT = frozenset(
-    {"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"}
-)
+
+class Unexplained(NamedTuple):
+    """A name that nothing in a file explains.
+
+    Attributes:
+        name: The name; with its namespaces where they make it unknown.
+        declared_as: The word that a declaration has to have for the name to be the project's own.
+        kind: The kind of review item that it is if no file declares it.
+        message: What stands there, for that item.
+        places: Line and column of each, in order.
+        excerpt: The first line.
+    """
+
+    name: str
+    declared_as: str
+    kind: str
+    message: Message
+    places: tuple[tuple[int, int], ...]
+    excerpt: str
 
 
 @dataclass
@@ -64,8 +103,8 @@ class PortedText:
         kernels: Its kernels.
         launches: Where it starts kernels.
         macros: Those that it defines and that stand for a kernel or a launch.
-        api: Names that look like CUDA's and are in no table, with the first place of each.
-        declared: Those of them, and of the project's own, that the file declares.
+        unexplained: Names that nothing here explains; one that a file of the tree declares is the project's own.
+        declared: Those of them that the file declares.
         own: Names of the project with CUDA in them, with how often each is used.
         guards: Those of them that a condition of the preprocessor asks for, with the lines.
         libraries: The libraries of CUDA that it calls.
@@ -78,7 +117,7 @@ class PortedText:
     kernels: tuple[Kernel, ...] = ()
     launches: tuple[Launch, ...] = ()
     macros: tuple[DeviceMacro, ...] = ()
-    api: dict[str, ReviewItem] = field(default_factory=dict)
+    unexplained: dict[str, Unexplained] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     own: Counter[str] = field(default_factory=Counter)
     guards: dict[str, list[int]] = field(default_factory=dict)
@@ -110,7 +149,7 @@ def port_text(
         known_words = words_of(encode(text))
         judge.learn(known_words)
     words = judge.of_interest(known_words)
-    if not words and "<<<" not in text and not macros:
+    if not words and "<<" not in text and not macros:
         return PortedText(text)
     return _FilePort(path, SourceTokens(text, known_words), judge, files, shared_limit, macros or {}).run(words)
 
@@ -136,6 +175,7 @@ class _FilePort:
         self.shared_limit = shared_limit
         self.result = PortedText(self.text)
         self.renamed: list[Edit] = []
+        self.stays: set[int] = set()  # where a name stays though its word is renamed elsewhere
         self.has_warp_words = False
 
     def run(self, words: list[str]) -> PortedText:
@@ -148,21 +188,24 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        marks = "kernel" in places or "shared" in places or "<<<" in self.text or "__device__" in self.text
+        marks = "kernel" in places or "shared" in places or "<<" in self.text or "__device__" in self.text
         if marks or self.macros:
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
+        self._hazards(code, words)
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         result.kernels = _with_uses(code.kernels, result.items, result.further)
         doubles = [item for item in result.items if item.kind == "float64"]
         result.items = [item for item in result.items if item.kind != "float64" or item is doubles[0]]
         result.further += [(item.line, item.kind) for item in doubles[1:]]
         if not self.judge.table.takes_cuda_syntax:
-            requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
-            result.items = [item for item in result.items if item.line not in requested]
-            result.items += map(self._to_rewrite, result.kernels)
+            self._leave_kernels(code)
+        else:
+            self.renamed += [Edit(start, end, self.text[start] * 3) for start, end in code.loose]
         self._odd_places()
+        if self.stays:
+            self.renamed = [edit for edit in self.renamed if edit.start not in self.stays]
         if self.renamed:
             result.replacements = sorted(self.renamed)
             result.text = apply_edits(self.text, result.replacements)
@@ -170,6 +213,33 @@ class _FilePort:
         lines = {(item.line, item.kind, item.message): item for item in reversed(result.items)}  # one for each line
         result.items = list(reversed(lines.values()))
         return result
+
+    def _leave_kernels(self, code: DeviceCode) -> None:
+        """Take what stands in code for the device off the list: it is written anew, and each kernel is an item."""
+        result = self.result
+        requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
+        result.items = [item for item in result.items if item.line not in requested]
+        result.items += map(self._to_rewrite, result.kernels)
+        for name, each in tuple(result.unexplained.items()):
+            places = tuple(place for place in each.places if not code.holds_line(place[0]))
+            if places:
+                result.unexplained[name] = each._replace(places=places)
+            else:
+                del result.unexplained[name]
+
+    def _hazards(self, code: DeviceCode, words: list[str]) -> None:
+        """Add what device code, or a branch by an architecture, takes for granted without a name that says so."""
+        if not (code.bodies or "capability" in {self.judge.meanings[word].kind for word in words}):
+            if not ("arch" in self.text or "sm_" in self.text or "arp" in self.text):
+                return
+        sizes = self._warps()
+        offsets: dict[tuple[str, Message], None] = {}
+        for hazard in (*hazards(self.source, code, sizes), *architecture_branches(self.source.code)):
+            if (hazard.kind, hazard.message) in offsets:
+                self.result.further.append((self.source.position(hazard.offset)[0], hazard.kind))
+                continue
+            offsets[hazard.kind, hazard.message] = None
+            self.result.items.append(self._item(hazard.offset, hazard.kind, hazard.message))
 
     def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
         table = self.judge.table
@@ -206,25 +276,51 @@ class _FilePort:
     def _owned(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
         """Note a name that is in no table: whether the file declares it, and where it is used."""
         result = self.result
-        result.own[word] += len(places)
-        is_declared = False
+        if meaning.owner != "device":
+            result.own[word] += len(places)
+        declared = False
+        left = []
         for at in places:
             directive = self.source.directive_at(at)
-            if not is_declared and self._is_declaration(at, at + len(word), directive):
-                is_declared = True
+            if directive is None or directive.word != "pragma":  # a compiler leaves out what it does not know there
+                left.append(at)
+            if not declared and self._is_declaration(at, at + len(word), directive):
+                declared = True
                 result.declared.add(word)
             asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
             if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
-        if meaning.owner == "api":
-            message = say("the target's table does not have `{name}`, and the project does not define it", name=word)
-            result.api[word] = self._item(places[0], "unknown-name", message)
+        if not left:
+            return
+        places, count = left, str(len(left))
+        if meaning.owner == "device":
+            message = say(
+                "`{name}` looks like CUDA's device language: no public source shows that the target has it "
+                "(uses: {count})",
+                name=word,
+                count=count,
+            )
+            self._unexplained(word, word, "device-function", message, places)
+        else:
+            message = say(
+                "nothing explains `{name}`: no table has it, and no file here declares it (uses: {count})",
+                name=word,
+                count=count,
+            )
+            self._unexplained(word, word, "unknown-name", message, places)
+
+    def _unexplained(self, name: str, declared_as: str, kind: str, message: Message, places: list[int]) -> None:
+        lines = tuple(map(self.source.position, places))
+        excerpt = self.source.line_text(places[0])
+        self.result.unexplained[name] = Unexplained(name, declared_as, kind, message, lines, excerpt)
 
     def _reviewed(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
         kind = meaning.kind
         if kind == "version-guard":
             self._version(word, places)
             return
+        if kind == "atomic":
+            return  # one item for each type: `hazards`
         if kind in ("texture", "float64") and word in ("texture", "surface"):
             places = [at for at in places if self.text[at + len(word) :].lstrip()[:1] == "<"]
         if kind == "tensor-core" and word == "wmma":
@@ -244,6 +340,14 @@ class _FilePort:
             self.result.further += [(self.source.position(at)[0], kind) for at in places[len(listed) :]]
         if kind == "library-call":
             self.result.libraries.add(_library(word))
+
+    def _warps(self) -> str:
+        """Return how many threads a warp has on the target's cards, in words; empty where that is not known."""
+        sizes: dict[int, list[str]] = {}
+        for limit in self.judge.table.limits:
+            if limit.warp:
+                sizes.setdefault(limit.warp, []).append(limit.architecture)
+        return ", ".join(f"{', '.join(names)}: {warp}" for warp, names in sorted(sizes.items()))
 
     def _message(self, kind: str, word: str, meaning: WordMeaning, count: int) -> Message:
         times = str(count)
@@ -271,13 +375,9 @@ class _FilePort:
 
     def _about_warps(self, word: str, count: str) -> Message:
         """Say how many threads a warp has on the target's cards, where that is known."""
-        sizes: dict[int, list[str]] = {}
-        for limit in self.judge.table.limits:
-            if limit.warp:
-                sizes.setdefault(limit.warp, []).append(limit.architecture)
-        if not sizes:
+        known = self._warps()
+        if not known:
             return say("`{name}` (uses: {count})", name=word, count=count)
-        known = ", ".join(f"{', '.join(names)}: {warp}" for warp, names in sorted(sizes.items()))
         return say("`{name}` (uses: {count}); threads of a warp: {known}", name=word, count=count, known=known)
 
     def _version(self, word: str, places: list[int]) -> None:
@@ -292,16 +392,26 @@ class _FilePort:
 
     def _place_cuda(self, word: str) -> None:
         row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
-        use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
+        given = self.judge.own.get("::cuda::", "")
+        use = given or (row.use if row is not None else "")
+        thrust = self.judge.table.contexts.get(("thrust", "cuda")) if self.judge.default else None
         text = self.text
         unclear: list[int] = []
+        standard: list[int] = []
         libtorch: list[int] = []
+        others: list[int] = []
+        undeclared: dict[str, list[int]] = {}
         for at in self.source.places(word):
             before = self._before(at)
-            if before == "::" and (use or not self.judge.table.takes_cuda_syntax):
+            if before == "::":
                 owner = last_word(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
                 if owner in _LIBTORCH and use:
-                    self.renamed.append(Edit(at, at + 4, use))
+                    path = self._path_behind(at + 4)
+                    if given or self._has(owner, use, path):
+                        self.renamed.append(Edit(at, at + 4, use))
+                    else:
+                        undeclared.setdefault("::".join((owner, "cuda", *(name for name, _ in path))), []).append(at)
+                        self.stays |= {start for _, start in path}
                     continue
                 if owner in _LIBTORCH:
                     libtorch.append(at)
@@ -309,30 +419,67 @@ class _FilePort:
                 if owner == "torch":
                     message = say("`torch::cuda` has no counterpart in libtorch for the target")
                     self.result.items.append(self._item(at, "torch-device", message))
+                    self.stays |= {start for _, start in self._path_behind(at + 4)}
+                    continue
+                if owner in ("thrust", "system") and thrust is not None:
+                    self.renamed.append(Edit(at, at + 4, thrust.use))
                     continue
             behind = text[at + 4 : at + 60].lstrip()
             if before in (".", "->") and behind.startswith("("):
                 message = say("`.cuda()` moves a tensor to CUDA: write `.to(...)` with the target's device")
                 self.result.items.append(self._item(at, "torch-device", message))
             elif behind.startswith("::") and before != "::":
-                unclear.append(at)
-            else:
+                path = self._path_behind(at + 4)
+                if use and self.judge.table.surface is not None and self._has("at", use, path):
+                    self.renamed.append(Edit(at, at + 4, use))  # in a namespace of libtorch: libcu++ has no such name
+                elif path and path[0][0] in _LIBCUDACXX:
+                    standard.append(at)
+                else:
+                    unclear.append(at)
+            elif before in ("(", ",") and behind[:1] in (",", ")"):
                 self.result.own[word] += 1
-                if before in ("(", ",") and behind[:1] in (",", ")"):
-                    message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
-                    self.result.items.append(self._item(at, "built-name", message))
+                message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
+                self.result.items.append(self._item(at, "built-name", message))
+            else:
+                others.append(at)
+        if standard:
+            message = say("`cuda::` is libcu++, which stays as it is (uses: {count})", count=len(standard))
+            self.result.items.append(self._item(standard[0], "no-counterpart", message))
         if unclear:
             message = say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
                 count=len(unclear),
             )
-            self.result.items.append(self._item(unclear[0], "unknown-name", message))
-
+            self._unexplained("cuda::", "cuda", "unknown-name", message, unclear)
         if libtorch:
             message = say(
                 "`{name}` is libtorch's CUDA namespace (uses: {count})", name="::cuda", count=str(len(libtorch))
             )
             self.result.items.append(self._item(libtorch[0], "torch-device", message))
+        if others:
+            self._owned(word, WordMeaning(owner="project"), others)
+        for name, places in undeclared.items():
+            message = say(
+                "`{name}` stays: the headers of the target's plugin do not declare its counterpart (uses: {count})",
+                name=name,
+                count=str(len(places)),
+            )
+            self._unexplained(name, name.rpartition("::")[2], "no-counterpart", message, places)
+
+    def _path_behind(self, at: int) -> list[tuple[str, int]]:
+        """Return the names that `::` joins behind an offset, each with its place."""
+        path = []
+        while (match := _MEMBER.match(self.text, at)) is not None:
+            path.append((match[1], match.start(1)))
+            at = match.end()
+        return path
+
+    def _has(self, owner: str, use: str, path: list[tuple[str, int]]) -> bool:
+        """Whether the target's plugin declares a name of libtorch's CUDA side, as it is renamed."""
+        surface = self.judge.table.surface
+        if surface is None or not path:
+            return True
+        return surface.has((owner, use, *(self.judge.table.use_of(name) or name for name, _ in path)))
 
     def _place_key(self, word: str) -> None:
         contexts = self.judge.table.contexts if self.judge.default else {}
@@ -352,16 +499,41 @@ class _FilePort:
                 self.result.items.append(self._item(at, "torch-device", message))
 
     def _place_method(self, word: str) -> None:
-        row = self.judge.table.contexts.get(("method", word)) if self.judge.default else None
+        contexts = self.judge.table.contexts if self.judge.default else {}
+        row, of_type = contexts.get(("method", word)), contexts.get(("type", "type"))
+        others = []
         for at in self.source.places(word):
             is_called = _CALL.match(self.text, at + len(word)) is not None
-            if row is not None and is_called and self._before(at) in (".", "->"):
-                self.renamed.append(Edit(at, at + len(word), row.use))
-            elif is_called and self._before(at) in (".", "->"):
+            if not is_called or self._before(at) not in (".", "->"):
+                others.append(at)
+                continue
+            if row is None:
                 message = say("`is_cuda()` returns false for the target's tensors")
                 self.result.items.append(self._item(at, "torch-device", message))
-            else:
-                self.result.own[word] += 1
+                continue
+            kind = type_before(self.source.code, at) if of_type is not None else None
+            if kind is not None and of_type is not None:
+                self.renamed.append(Edit(kind, kind + len("type"), of_type.use))
+            elif has_no_such_method(self.source.code, at):
+                message = say(
+                    "`{name}()` of a type stays: a type has no `{use}()`; ask the tensor, or its device",
+                    name=word,
+                    use=row.use,
+                )
+                self.result.items.append(self._item(at, "no-counterpart", message))
+                continue
+            self.renamed.append(Edit(at, at + len(word), row.use))
+        if others:
+            self._owned(word, WordMeaning(owner="project"), others)
+
+    def _place_capability(self, word: str) -> None:
+        """Report the numbers of a card's architecture, where the file asks for a card's properties."""
+        if not _PROPERTIES.search(self.text):
+            return
+        for at in self.source.places(word):
+            if self._before(at) in (".", "->") and _CALL.match(self.text, at + len(word)) is None:
+                message = say("`{name}` is a number of NVIDIA's architectures", name=word)
+                self.result.items.append(self._item(at, "capability", message))
 
     def _place_arch(self, word: str) -> None:
         """Rename `__CUDA_ARCH__` where it only asks for device code; report where its value counts."""
@@ -393,16 +565,10 @@ class _FilePort:
 
     def _is_declaration(self, start: int, end: int, directive: Directive | None) -> bool:
         """Whether a name is declared at a place, as far as the tokens around it tell."""
-        if directive is not None and directive.word == "define":
-            return not self.text[directive.body : start].strip()
-        before = self._before(start)
-        if not before:
-            return False
-        behind = self.text[end : end + 200].lstrip()[:1]
-        if before in ("class", "struct", "enum", "union", "using", "namespace", "typename"):
-            return True
-        is_type = (before[-1].isalnum() or before[-1] == "_") and before not in _STATEMENT and not before[0].isdigit()
-        return behind in ("(", "{", "=", ";", "[", ",", ")", ":") and (is_type or before in ("*", "&", ">"))
+        code = self.source.code
+        if directive is not None:
+            return directive.word == "define" and is_declared_by_macro(code, directive.body, start, end)
+        return is_declared(code, start, end)
 
     # --- headers, strings, and what has no name ---
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torchferry.backends.kernel_table import KernelTable
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.kernels import cuda_words
 
 
 class WordMeaning(NamedTuple):
@@ -19,8 +20,8 @@ class WordMeaning(NamedTuple):
         every: Whether each place is an item, and not the first of a file alone.
         place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`;
             empty where all are alike.
-        owner: `api` for a name that looks like CUDA's and is in no table, `project` for one that looks like the
-            project's own; empty for others.
+        owner: `api` for a name that looks like CUDA's and is in no table, `device` for one that looks like a function
+            of its device language, `project` for one that looks like the project's own; empty for others.
     """
 
     use: str = ""
@@ -43,12 +44,6 @@ _EXACT_KINDS = {
     "wmma": "tensor-core",
     "nvcuda": "tensor-core",
     "cooperative_groups": "cooperative-groups",
-    "atomicAdd": "atomic",
-    "atomicAdd_block": "atomic",
-    "atomicAdd_system": "atomic",
-    "atomicCAS": "atomic",
-    "gpuAtomicAdd": "atomic",
-    "gpuAtomicAddNoReturn": "atomic",
     "fastAtomicAdd": "atomic",
     "fastSpecializedAtomicAdd": "atomic",
     "double": "float64",
@@ -66,11 +61,10 @@ _EXACT_KINDS = {
     "CUSPARSE_VERSION": "version-guard",
     "NCCL_VERSION_CODE": "version-guard",
     "TORCH_HIP_VERSION": "version-guard",
-    "__nanosleep": "device-runtime",
-    "__trap": "device-runtime",
     "__has_include": "header",
     "texture": "texture",
     "surface": "texture",
+    **cuda_words.HAZARDS,
 }
 """Words that are looked at, with the kind of item that each is."""
 
@@ -101,6 +95,7 @@ _PATTERN_KINDS = (
     ),
     (lazy_regex(r"(?:THC[A-Z_]\w*|THCuda\w*|THTensor\w*|THC)\Z"), "removed-torch"),
     (lazy_regex(r"(?:__CUDACC_VER\w*|CUDA_API_VERSION|CUB_VERSION|THRUST_VERSION)\Z"), "version-guard"),
+    *cuda_words.HAZARD_PATTERNS,
 )
 """The same by pattern; the first that fits."""
 
@@ -108,9 +103,9 @@ _EVERY = frozenset({"version-guard", "inline-assembly", "texture"})
 """Kinds of which each place is an item."""
 
 _API = lazy_regex(
-    r"(?:cuda[A-Z]\w*|cu(?:blas|dnn|sparse|solver|rand|fft)[A-Z]\w*|(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|CUFFT)_\w+"
-    r"|(?:C10|AT|TORCH)_CUDA_\w+|CUDA[A-Z][a-z]\w*|__nv_\w+|nvrtc[A-Z]\w*|nvtx[A-Z]\w*|nvml[A-Z]\w*|cu(?:Ctx|Mem|Module|Device"
-    r"|Launch|Stream|Event|Func|Link|Init|Array|Tex|Surf|Graph|Get)[A-Z_]?\w*)\Z"
+    r"(?:cu(?:da)?[A-Z]\w*|CU(?:_[A-Z]\w*|[a-z]\w*)|cu(?:blas|dnn|sparse|solver|rand|fft|pti)[A-Z_]\w*"
+    r"|(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|CUFFT|CUPTI|NVTX|NVRTC|NCCL|CUDART)_\w+"
+    r"|(?:C10|AT|TORCH)_CUDA_\w+|CUDA[A-Z][a-z]\w*|(?:__)?nv_[a-z]\w*|nvtx\d?\w*|(?:nvrtc|nvml|nccl|npp)[A-Z]\w*)\Z"
 )
 """What looks like a name of CUDA, of its libraries or of libtorch's CUDA side."""
 
@@ -130,6 +125,9 @@ _BEGINNINGS = (
     "AT_",
     "TORCH_",
     "n",
+    "N",
+    "atomic",
+    "gpuAtomic",
     "TH",
     "CU",
     "C10_CUDA_",
@@ -143,6 +141,7 @@ _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),
     "CUDA": WordMeaning(place="key"),
     "is_cuda": WordMeaning(place="method"),
+    **dict.fromkeys(("major", "minor"), WordMeaning(place="capability", kind="capability")),
     "__CUDA_ARCH__": WordMeaning(place="arch", kind="version-guard"),
     "__global__": WordMeaning(place="kernel"),
     "__shared__": WordMeaning(place="shared"),
@@ -150,11 +149,19 @@ _EXACT_PLACES = {
 }
 """Words whose place decides."""
 
+_KEYS = frozenset({"AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA"})
+"""Dispatch keys that are CUDA's for one kind of tensor, or for one of torch's features."""
+
 MASKS = frozenset({"0xffffffff", "0xFFFFFFFF", "FULL_MASK"})
 """What is written for all threads of a warp of 32."""
 
-STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"})
-"""Names of libtorch that have CUDA's name in them and that every build of torch has."""
+STAY = frozenset(
+    {
+        *("CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"),
+        *("TORCH_CUDA_CPP_API", "TORCH_CUDA_CU_API", "TORCH_CUDA_API", "TORCH_UNUSED_EXCEPT_CUDA"),
+    }
+)
+"""Names of libtorch that have CUDA's name in them and that every build of torch has: `c10/macros/`."""
 
 
 _HEADER_STEMS = (
@@ -261,14 +268,21 @@ class WordJudge:
                 return WordMeaning(owner="api", place="header" if word in self._header_words else "")
             if _OWN.match(word):
                 return WordMeaning(owner="project", place="header" if word in self._header_words else "")
+            if self.table.takes_cuda_syntax and cuda_words.is_of_devices(word) and not self._is_known(word):
+                return WordMeaning(owner="device")
         if not use and not kind:
             return WordMeaning(place="header") if word in self._header_words else NOTHING
         return WordMeaning(use, kind, kind in _EVERY)
 
+    def _is_known(self, word: str) -> bool:
+        """Whether a word of CUDA's device language stays as it is: its syntax, or the vendor's own kernels use it."""
+        surface = self.table.surface
+        return word in cuda_words.SYNTAX or (surface is not None and word in surface.words)
+
     def _in_context(self, word: str) -> WordMeaning | None:
         if word in _EXACT_PLACES:
             return _EXACT_PLACES[word]
-        if word.startswith("Auto") and word.endswith("CUDA"):
+        if word in _KEYS:
             return _EXACT_PLACES["CUDA"]
         if word in MASKS:
             return WordMeaning(kind="warp-intrinsic")

@@ -1,0 +1,273 @@
+"""What device code takes for granted that another card does not have, and that no name says.
+
+A warp of 32 is written as a number (`% 32`, `>> 5`, `constexpr int LANES = 32`, a loop from 16), a branch is taken by
+NVIDIA's numbers of architectures, a kernel is started on the device, an atomic is one of a type that few cards have.
+What depends on the thread is followed through the assignments of a function, and no further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
+from torchferry.core.record import NamedTuple
+from torchferry.kernels.declarations import is_declared
+from torchferry.kernels.device_code import DeviceCode, constants
+from torchferry.kernels.device_macros import arguments_at
+from torchferry.kernels.tokens import SourceTokens
+
+_THREAD = lazy_regex(
+    r"(?:threadIdx|blockDim|laneid|getLaneId|thread_rank|(?i:t(?:hread_?)?idx?|lane(?:_?idx?)?|thread_?id(?:_\w+)?"
+    r"|local_?tid|tx))\Z"
+)
+"""Words for the number of a thread in its block, or for how many there are."""
+
+_ASSIGNED = lazy_regex(r"\b([A-Za-z_]\w*)\s*=(?!=)\s*([^;{}]{1,300})")
+_INDEXED = lazy_regex(r"\[[^\[\]]*\]")
+_WORD = lazy_regex(r"[A-Za-z_]\w*")
+_BY_NUMBER = lazy_regex(r"(?P<operator>[%/&]|>>)\s*(?P<number>\w+)(?![\w.(<])")
+_WARP = {"%": 32, "/": 32, "&": 31, ">>": 5}
+"""The operators that divide threads into warps, and what stands behind them where a warp has 32."""
+
+_WARP_NAME = (
+    r"\w*(?:[wW]arp|WARP|[lL]anes?|LANES?)(?:_?(?:[sS]ize|SIZE|[tT]hreads|THREADS|[lL]anes|LANES|[wW]idth|WIDTH|[mM]ask|MASK"
+    r"|[cC]ount|COUNT|[bB]its|BITS|[sS]hift|SHIFT))?"
+)
+"""Names for the size of a warp, its mask, or the bits of it; the tile of a warp (`WARP_N`) is none."""
+
+_ABOUT_WARPS = lazy_regex(_WARP_NAME + r"\Z")
+_DEFINED = lazy_regex(
+    r"(?:^[ \t]*\#[ \t]*define[ \t]+|\b(?:constexpr|const)\s+(?:static\s+)?(?:\w+\s+){1,2}"
+    r"|\bstatic\s+const(?:expr)?\s+\w+\s+|\benum\b[^{};]{0,80}\{\s*)"
+    rf"(?P<name>{_WARP_NAME})\b[ \t]*=?[ \t]*\(?(?P<value>32|31|5|0x1[fF]|0x20)[uU]?[lL]*\b",
+    8,
+)
+_BY_THEMSELVES = frozenset({"warpSize", "WARP_SIZE", "C10_WARP_SIZE", "kWarpSize"})
+"""Names whose every use is listed."""
+
+_TILE = lazy_regex(r"\b(?P<name>tiled_partition|thread_block_tile)\s*<\s*(?P<size>\w+)")
+_HALVING = lazy_regex(r"=\s*16\s*;[^;{}]{0,60};[^;{}]{0,60}(?:>>=\s*1|/=\s*2|>>\s*1|/\s*2)\b")
+_EXCHANGE = lazy_regex(r"shfl|SHFL|ballot|syncwarp")
+_COMPARED = lazy_regex(r"(?P<left>[\w.]+)\s*(?P<operator><|>=|<=|==)\s*(?P<number>32|31)\b(?![\w.])")
+_OF_WARPS = lazy_regex(r"__shfl|__syncwarp|__ballot|__any_sync|__all_sync|__activemask|\bvolatile\b|(?i:warp)")
+_VOLATILE = lazy_regex(r"\bvolatile\b")
+_FOLDED = lazy_regex(r"\[\s*\w+\s*\+\s*(?:32|16)\s*\]")
+
+_ARCHITECTURE = lazy_regex(
+    r"\b(?i:sm(?:_?(?:version|arch|ver|major))?(?:_?num)?|cc(?:_?(?:major|minor|version))?|compute_?cap\w{0,12}"
+    r"|(?:cuda_?|device_?|gpu_?)arch\w{0,8}|device_?cap\w{0,12}|capability)\s*(?:\(\s*\w*\s*\)\s*)?(?:[<>]=?|==|!=)"
+    r"\s*(?P<number>[0-9]{1,4})\b(?!\s*\*)"
+)
+_KNOWN_ARCHITECTURES = frozenset((*range(3, 13), *range(30, 131), *range(300, 1301, 10)))
+
+_ATOMIC = lazy_regex(r"\b(?:gpuAtomic[A-Z]\w*|atomic[A-Z][A-Za-z]*(?:_block|_system)?)(?=\s*\()")
+_BACK = 12_000
+"""Characters above an atomic in which the declaration of its pointer is looked for."""
+
+_CAST = lazy_regex(r"(?:reinterpret_cast|static_cast)\s*<\s*([\w: ]+?)\s*\*|\(\s*([\w: ]+?)\s*\*\s*\)")
+_DECLARED_TYPE = (
+    r"\b(?P<type>(?:unsigned\s+)?(?:long\s+)?(?:[\w:]+))\s*(?P<arguments><[^<>;]*>\s*)?"
+    r"(?:[*&]|__restrict__|__restrict|const|\s)+"
+)
+_NOT_TYPES = frozenset(
+    {"return", "else", "const", "volatile", "static", "case", "new", "restrict", "delete", "__device__"}
+)
+
+
+class Hazard(NamedTuple):
+    """One place: where it is, its kind as of `review.kinds`, and what stands there."""
+
+    offset: int
+    kind: str
+    message: Message
+
+
+def hazards(source: SourceTokens, device: DeviceCode, warps: str) -> Iterator[Hazard]:
+    """Yield the places of a file with device code, and of the host's code in it.
+
+    Args:
+        source: The file.
+        device: Its device code.
+        warps: How many threads a warp has on the target's cards, in words; empty where that is not known.
+    """
+    code = source.code
+    yield from _definitions(code, warps)
+    if device.bodies:
+        known = dict(constants(code))
+        for begin, end in _outermost(device.bodies):
+            yield from _in_body(code, begin, end, known, warps)
+        yield from _started_inside(source, device)
+        yield from _atomics(code)
+    for match in _TILE.finditer(code) if "tile" in code else ():
+        size = match["size"]
+        if size.isdigit() and int(size) < 32:
+            continue
+        yield _warp(match.start(), f"{match['name']}<{size}>", warps)
+
+
+def architecture_branches(code: str) -> Iterator[Hazard]:
+    """Yield the places of the host's code that compare a number of an architecture; `code` is without comments."""
+    for match in _ARCHITECTURE.finditer(code):
+        if int(match["number"]) in _KNOWN_ARCHITECTURES:
+            message = say("`{text}` asks for an architecture by NVIDIA's numbers", text=" ".join(match.group().split()))
+            yield Hazard(match.start(), "capability", message)
+
+
+def _warp(offset: int, text: str, warps: str) -> Hazard:
+    text = " ".join(text.split())[:80]
+    if not warps:
+        return Hazard(offset, "warp-size", say("`{text}` stands for a warp of 32 threads", text=text))
+    message = say("`{text}` stands for a warp of 32 threads; threads of a warp: {known}", text=text, known=warps)
+    return Hazard(offset, "warp-size", message)
+
+
+def _outermost(bodies: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    behind = -1
+    for begin, end in sorted(bodies):
+        if begin > behind:
+            yield begin, end
+            behind = end
+
+
+def _definitions(code: str, warps: str) -> Iterator[Hazard]:
+    """Yield constants that are called after a warp and have its size, its mask, or the bits of it."""
+    if "arp" not in code and "ane" not in code and "WARP" not in code and "LANE" not in code:
+        return
+    for match in _DEFINED.finditer(code):
+        if match["name"] not in _BY_THEMSELVES:
+            yield _warp(match.start("name"), f"{match['name']} = {match['value']}", warps)
+
+
+def _in_body(code: str, begin: int, end: int, known: dict[str, int], warps: str) -> Iterator[Hazard]:
+    body = code[begin:end]
+    depends = _dependent(body)
+    of_warps = _OF_WARPS.search(body) is not None
+    for match in _BY_NUMBER.finditer(body):
+        number = match["number"]
+        wanted = _WARP[match["operator"]]
+        value = _value(number)
+        if value is None:
+            value = known.get(number)
+            is_named = value == wanted or (value is None and wanted != 5 and _ABOUT_WARPS.match(number) is not None)
+            if not is_named or number in _BY_THEMSELVES:
+                continue
+        elif value != wanted:
+            continue
+        if match["operator"] == "&" and body[match.start() - 1 : match.start()] == "&":
+            continue
+        operand = _operand(body, match.start())
+        if any(word in depends or _THREAD.match(word) for word in _WORD.findall(operand)):
+            text = f"{operand} {match['operator']} {number}"
+            yield _warp(begin + match.start() - len(operand.rstrip()), text, warps)
+    for match in _HALVING.finditer(body):
+        if _EXCHANGE.search(body, match.end(), match.end() + 300):
+            yield _warp(begin + match.start(), match.group().lstrip("= "), warps)
+    if of_warps:
+        for match in _COMPARED.finditer(body):
+            wanted = 31 if match["operator"] == "<=" else 32
+            words = _WORD.findall(match["left"])
+            if int(match["number"]) == wanted and any(word in depends or _THREAD.match(word) for word in words):
+                yield _warp(begin + match.start(), match.group(), warps)
+    first = _VOLATILE.search(code, max(0, begin - 300), end)
+    if first is not None and (folded := _FOLDED.search(body)) is not None:
+        yield _warp(begin + folded.start(), f"volatile {folded.group()}", warps)
+
+
+def _value(text: str) -> int | None:
+    """Return the value of a number in C++; None for a name."""
+    if not text[:1].isdigit():
+        return None
+    digits = text.rstrip("uUlL")
+    try:
+        return int(digits, 0)
+    except ValueError:
+        return -1
+
+
+def _dependent(body: str) -> set[str]:
+    """Return the variables of a function whose value comes from the number of the thread in its block."""
+    assigned: list[tuple[str, list[str]]] = []
+    for match in _ASSIGNED.finditer(body):
+        words = _WORD.findall(_INDEXED.sub("", match[2]))
+        if "blockIdx" not in words:
+            assigned.append((match[1], words))
+    found: set[str] = set()
+    for _ in range(4):
+        before = len(found)
+        found |= {name for name, words in assigned if any(word in found or _THREAD.match(word) for word in words)}
+        if len(found) == before:
+            break
+    return found
+
+
+def _operand(body: str, at: int) -> str:
+    """Return what stands in front of an operator: a name with its members, or what is in parentheses."""
+    text = body[max(0, at - 300) : at]
+    stripped = text.rstrip()
+    if stripped.endswith(")"):
+        depth = 0
+        for index in range(len(stripped) - 1, -1, -1):
+            depth += (stripped[index] == ")") - (stripped[index] == "(")
+            if not depth:
+                return stripped[index:]
+        return ""
+    start = len(stripped)
+    while start and (stripped[start - 1].isalnum() or stripped[start - 1] in "_."):
+        start -= 1
+    return stripped[start:]
+
+
+def _started_inside(source: SourceTokens, device: DeviceCode) -> Iterator[Hazard]:
+    """Yield what device code starts, or waits for."""
+    spans = list(_outermost(device.bodies))
+    for offset in device.launch_offsets:
+        if any(begin < offset < end for begin, end in spans):
+            message = say("a kernel is started on the device")
+            yield Hazard(offset, "dynamic-parallelism", message)
+    for word in ("cudaDeviceSynchronize", "cudaLaunchDevice", "cudaStreamTailLaunch", "cudaStreamFireAndForget"):
+        for offset in source.places(word):
+            if any(begin < offset < end for begin, end in spans):
+                yield Hazard(offset, "dynamic-parallelism", say("`{name}` is called on the device", name=word))
+
+
+def _atomics(code: str) -> Iterator[Hazard]:
+    """Yield the first place of each atomic function for each type, as far as the file says which."""
+    if "tomic" not in code:
+        return
+    first: dict[tuple[str, str], list[int]] = {}
+    for match in _ATOMIC.finditer(code):
+        if is_declared(code, *match.span()):
+            continue
+        opening = code.index("(", match.end())
+        _, arguments = arguments_at(code, opening)
+        first.setdefault((match.group(), _type_of(code, match.start(), arguments[0] if arguments else "")), []).append(
+            match.start()
+        )
+    for (name, kind), offsets in first.items():
+        count = str(len(offsets))
+        if kind:
+            message = say("`{name}` on `{type}` (uses: {count})", name=name, type=kind, count=count)
+        else:
+            message = say("`{name}` on a type that this file does not say (uses: {count})", name=name, count=count)
+        yield Hazard(offsets[0], "atomic", message)
+
+
+def _type_of(code: str, at: int, argument: str) -> str:
+    """Return the type that the pointer in an argument points to, where a cast or a declaration above says it."""
+    cast = _CAST.search(argument)
+    if cast is not None:
+        return " ".join((cast[1] or cast[2]).split())
+    word = _WORD.search(argument)
+    if word is None or argument[word.end() :].lstrip()[:1] == "." or argument[word.end() :].lstrip()[:2] == "->":
+        return ""
+    text = code[max(0, at - _BACK) : at]
+    pattern = lazy_regex(_DECLARED_TYPE + rf"{word.group()}\b(?!\s*\()")
+    found = ""
+    for match in pattern.finditer(text):
+        kind = " ".join(match["type"].split())
+        if "Accessor" in kind and match["arguments"]:
+            kind = match["arguments"].strip("<> ").partition(",")[0].strip()
+        if kind not in _NOT_TYPES and not kind[:1].isdigit():
+            found = kind
+    return found
