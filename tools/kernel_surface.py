@@ -15,8 +15,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from torchferry.backends import registry
-from torchferry.backends.kernel_table import KernelTable, kernel_table
+from torchferry.backends.datafile import DataFile
+from torchferry.backends.kernel_table import KernelTable
 from torchferry.kernels.tokens import SourceTokens, decode
 
 TABLE = Path(__file__).parent.parent / "src" / "torchferry" / "vendors" / "musa" / "kernel_surface.toml"
@@ -24,7 +24,8 @@ SOURCES = {
     "CSRC": "github.com/MooreThreads/torch_musa@8b583b3f2fd0 (2.7.1): headers below torch_musa/csrc",
     "PORTED": "headers of torch 2.7.1 below ATen/cuda, c10/cuda and torch/csrc/cuda, renamed as torch_musa's build "
     "does (tools/cuda_porting/cuda_porting.py); those that torch_musa replaces do not count",
-    "KERNELS": "kernels of github.com/MooreThreads/torch_musa@8b583b3f2fd0 and github.com/MooreThreads/mate@3f58cc3ef034",
+    "KERNELS": "kernels of github.com/MooreThreads/torch_musa@8b583b3f2fd0 and "
+    "github.com/MooreThreads/mate@3f58cc3ef034",
 }
 PORTED = ("ATen/cuda", "c10/cuda", "torch/csrc/cuda")
 SCOPES = ("at::musa", "c10::musa", "torch::musa")
@@ -94,8 +95,8 @@ def _closing(code: str, at: int, end: int) -> int:
 def _statement(text: str, scope: str) -> Iterator[tuple[str, str]]:
     text = " ".join(text.split())
     while text.startswith("template"):
-        depth, index = 0, text.find("<")
-        for index in range(max(index, 0), len(text)):
+        depth = index = 0
+        for index in range(max(text.find("<"), 0), len(text)):
             depth += (text[index] == "<") - (text[index] == ">")
             if not depth:
                 break
@@ -140,8 +141,7 @@ def read(path: Path) -> str:
 def main() -> int:
     """Write the table."""
     musa, torch, *kernels = map(Path, sys.argv[1:])
-    table = kernel_table(registry.load("musa"))
-    assert table is not None
+    table = KernelTable(DataFile(TABLE.with_name("kernels.toml")), DataFile(TABLE.with_name("kernel_names.toml")))
     names: dict[str, set[str]] = {}
     macros: set[str] = set()
     own: dict[str, set[str]] = {}
@@ -165,9 +165,9 @@ def main() -> int:
             macros |= set(_DEFINE.findall(text))
             for scope, name in declared(text):
                 names.setdefault(scope, set()).add(name)
-    for scope in names:
+    for scope, found in names.items():
         if scope.split("::")[:2] in [each.split("::") for each in SCOPES]:
-            own.setdefault(scope, set()).update(names[scope] - _KEYWORDS)
+            own.setdefault(scope, set()).update(found - _KEYWORDS)
     everything = set().union(*own.values()) | macros
     pairs = {}
     for name in sorted(of_cuda):
@@ -176,13 +176,13 @@ def main() -> int:
         if use != name and use in everything and name not in everything and not table.use_of(name):
             pairs[name] = use
     words: set[str] = set()
-    for folder in kernels:
-        for path in headers(folder, (".mu", ".muh", ".cuh", ".hpp", ".h")):
+    for kernel_folder in kernels:
+        for path in headers(kernel_folder, (".mu", ".muh", ".cuh", ".hpp", ".h")):
             text = read(path)
             if path.suffix in (".mu", ".muh") or "__global__" in text or "__device__" in text:
                 words |= {word for word in _WORD.findall(text) if _is_of_devices(word)}
     lines = [
-        "# Names that the C++ of torch_musa has, as its public headers declare them. Written by tools/kernel_surface.py.",
+        "# Names that torch_musa's C++ has, as its public headers declare them; tools/kernel_surface.py wrote them.",
         "# The format is in backends/kernel_surface.py.",
         "",
         "[sources]",

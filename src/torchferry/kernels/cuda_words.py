@@ -1,7 +1,7 @@
 """Words of CUDA's device language: which are its syntax, which belong to every C++ compiler, and which are a hazard.
 
 A word that begins with two underscores and a small letter is CUDA's unless it is one of `OF_THE_COMPILER`, or the
-project declares it: so the compilers reserve such names. Source: the headers of the CUDA 13.0 toolkit, `crt/` above all.
+project declares it: compilers reserve such names. Source: the headers of the CUDA 13.0 toolkit, `crt/` above all.
 """
 
 from __future__ import annotations

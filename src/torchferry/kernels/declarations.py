@@ -17,6 +17,7 @@ _BACK = 600
 _TOKEN = lazy_regex(r"\w+|::|->|[<>=!]=|&&|[^\s\w]")
 _WORD = lazy_regex(r"[A-Za-z_]\w*\Z")
 _DIRECTIVE = lazy_regex(r"^[ \t]*#(?:[^\n\\]|\\\r?\n|\\)*", 8)
+_BRACKET = lazy_regex(r"[()]")
 _HEAD = lazy_regex(r"\s*\w+(\([^()]*\)?)?")
 _SPLICE = lazy_regex(r"\\\r?\n")
 _ENUM = lazy_regex(r"\benum\b[^;{}()]*\Z")
@@ -72,7 +73,8 @@ def is_declared(code: str, start: int, end: int) -> bool:
     window = code[max(0, start - _BACK) : start]
     if "#" in window:
         window = _DIRECTIVE.sub(" ; ", window)
-    before, opened = _statement(window)
+    cut = max(window.rfind(";"), window.rfind("{"), window.rfind("}"))
+    before, opened = _statement(window[max(cut, 0) :])
     if not before or before[-1] == ",":
         if not before and opened == "}" and behind == ";":
             return True  # behind the braces of a structure
@@ -224,12 +226,11 @@ def _is_parameter(before: list[str], *, template: bool) -> bool:
 
 def _is_function(code: str, opening: int) -> bool:
     """Whether what stands behind a name are parameters of a function, or of the constructor of a variable."""
-    at = code.find("(", opening)
     depth = 0
-    for index in range(at, min(len(code), at + 4000)):
-        depth += (code[index] == "(") - (code[index] == ")")
+    for bracket in _BRACKET.finditer(code, opening, opening + 4000):
+        depth += 1 if bracket.group() == "(" else -1
         if not depth:
-            match = _TOKEN.search(code, index + 1)
+            match = _TOKEN.search(code, bracket.end())
             return match is None or match.group() in _AFTER_PARAMETERS or match.group().isupper()
     return False
 

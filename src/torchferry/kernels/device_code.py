@@ -36,6 +36,7 @@ _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 
 _OPENING = lazy_regex(r"<[ \t]*<[ \t]*<(?![<=])")
 _CLOSING = lazy_regex(r">[ \t]*>[ \t]*>(?=\s*\()|>>>")
+_LOOSE_END = lazy_regex(r">(?:[ \t]+>[ \t]*>|>[ \t]+>)")
 """Around the geometry of a launch; CUDA's compiler takes them with blanks between, and others do not."""
 
 _BRACE = lazy_regex(r"[{};]")
@@ -223,14 +224,18 @@ class _Reader:
         return Kernel(name, self.path, line, text, (use.start, use.end), self.source.position(use.end)[0])
 
     def _launches(self) -> Iterator[Launch]:
-        code, result = self.code, self.result
+        code, text, result = self.code, self.source.text, self.result
         for opening in _OPENING.finditer(code):
             at, begin = opening.span()
+            if begin - at > 3 and _OPENING.fullmatch(text, at, begin) is None:
+                continue  # what is blank in the code is a string: `out << "text" << x`
             closing = _CLOSING.search(code, begin, begin + _LONGEST)
+            if begin - at > 3 and closing is None:
+                continue
             geometry = " ".join(code[begin : closing.start()].split()) if closing is not None else ""
             if begin - at > 3:
                 result.loose.append((at, begin))
-            if closing is not None and closing.end() - closing.start() > 3:
+            if closing is not None and _LOOSE_END.fullmatch(text, *closing.span()):
                 result.loose.append(closing.span())
             self._dynamic(at, geometry)
             if self._is_of_used(at):

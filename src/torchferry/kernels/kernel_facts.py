@@ -20,7 +20,6 @@ from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.tokens import SourceTokens, decode
 
 _CALL = lazy_regex(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]{0,200}>\s*)?\(")
-_ATOMIC = lazy_regex(r"\batomic(?:Sub|Min|Max|Exch|Inc|Dec|And|Or|Xor)\w*(?=\s*\()")
 _DISPATCH = lazy_regex(r"\b(?!NV_)(?:\w{1,200}_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
 _SCALAR_TYPE = lazy_regex(r"(?:(?:at|c10|torch)::)?(?:ScalarType::|k)?([A-Z]\w*)")
 _TEMPLATE_TYPE = lazy_regex(r"\b(?:typename|class)\s+(\w+)")
@@ -145,17 +144,11 @@ class KernelFacts:
         first, last = function.lines
         counts = Counter(kind for line, kind in self._items.get(function.path, ()) if first <= line <= last)
         counts.pop("kernel-rewrite", None)
-        return self._with_atomics(counts, function.path, function.body)
+        return tuple(sorted(counts.items()))
 
     def uses(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
         """Return what a kernel's body has that whoever writes it must know, by kind, with how many places."""
-        return self._with_atomics(Counter(dict(kernel.uses)), kernel.path, kernel.body)
-
-    def _with_atomics(self, counts: Counter[str], path: str, body: tuple[int, int]) -> tuple[tuple[str, int], ...]:
-        """Return counts with the atomics that are no item of a port: those that CUDA has on integers alone."""
-        if others := len(_ATOMIC.findall(self._source(path).code, *body)):
-            counts["atomic"] += others
-        return tuple(sorted(counts.items()))
+        return kernel.uses
 
     def shared(self, kernel: Kernel, called: tuple[CalledFunction, ...]) -> tuple[Message, ...]:
         """Return what a kernel and the functions that it calls declare as shared memory, with its bytes."""

@@ -108,7 +108,7 @@ class PortedTree:
     gates: tuple[GateResult, ...] = ()
     further: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
-    account: PortAccount = PortAccount()
+    account: PortAccount = field(default_factory=PortAccount)
 
     @property
     def sources(self) -> int:
@@ -317,7 +317,7 @@ def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Ite
 
 
 def _left(done: PortedText, declared: Container[str]) -> Iterable[Unexplained]:
-    """Yield what stays unexplained of a file: no file of the tree declares it, and no condition asks the build for it."""
+    """Yield what stays unexplained of a file: no file declares it, and no condition asks the build for it."""
     for each in done.unexplained.values():
         if each.declared_as not in declared and not (each.kind == "unknown-name" and each.name in done.guards):
             yield each

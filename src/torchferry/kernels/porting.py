@@ -18,34 +18,29 @@ from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
 from torchferry.core.record import NamedTuple
+from torchferry.kernels.cuda_namespace import cuda_word
 from torchferry.kernels.declarations import is_declared, is_declared_by_macro
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
 from torchferry.kernels.device_macros import DeviceMacro
-from torchferry.kernels.hazards import architecture_branches, hazards
+from torchferry.kernels.hazards import hazards
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.receivers import has_no_such_method, type_before
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
+from torchferry.kernels.tokens import (
+    Directive,
+    SourceTokens,
+    TokenKind,
+    before,
+    encode,
+    is_word,
+    last_word,
+    readable,
+    words_of,
+)
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
-_LIBTORCH = ("at", "c10")
-"""Namespaces of libtorch that hold one called `cuda`."""
-
-_LIBCUDACXX = frozenset(
-    {
-        *("std", "atomic", "atomic_ref", "barrier", "pipeline", "pipeline_shared_state", "pipeline_role", "latch"),
-        *("counting_semaphore", "binary_semaphore", "memcpy_async", "make_pipeline", "pipeline_consumer_wait_prior"),
-        *("aligned_size_t", "annotated_ptr", "access_property", "apply_access_property", "associate_access_property"),
-        *("discard_memory", "device", "ptx", "stream_ref", "proclaim_return_type", "ceil_div", "round_up", "maximum"),
-        *("thread_scope", "thread_scope_thread", "thread_scope_block", "thread_scope_device", "thread_scope_system"),
-        *("minimum", "get_property", "mr", "experimental", "ptr_to_shared", "atomic_thread_fence", "is_floating_point"),
-    }
-)
-"""What libcu++ has in `cuda::` (the folder `cuda/` of CCCL); `mr` and `experimental` are namespaces of it."""
-
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
-_MEMBER = lazy_regex(r"\s*::\s*([A-Za-z_]\w*)")
 _PROPERTIES = lazy_regex(r"DevicePropert|DeviceProp\b|deviceProp")
 _CALL = lazy_regex(r"\s*\(")
 _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*(?:\)\s*)?[<>=!]|[<>=]\s*(?:\(\s*)?__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
@@ -56,6 +51,9 @@ _TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
 _PASTE = lazy_regex(r"\b(?=\w+\s*##)\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
 _OF_THE_DEVICE = ("device-runtime", "float64", "device-clock")
 """Kinds that are of no consequence on the host."""
+
+_PROSE = frozenset({"pragma", "error", "warning"})
+"""Lines of the preprocessor whose words are no names: a compiler leaves out, or prints, what it does not know there."""
 
 _FEATURES = frozenset(
     {
@@ -149,7 +147,7 @@ def port_text(
         known_words = words_of(encode(text))
         judge.learn(known_words)
     words = judge.of_interest(known_words)
-    if not words and "<<" not in text and not macros:
+    if not words and "<<" not in text and "tile" not in text and not macros:
         return PortedText(text)
     return _FilePort(path, SourceTokens(text, known_words), judge, files, shared_limit, macros or {}).run(words)
 
@@ -188,7 +186,8 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        marks = "kernel" in places or "shared" in places or "<<" in self.text or "__device__" in self.text
+        starts = "<<<" in self.text or "<< <" in self.text or "< <<" in self.text
+        marks = "kernel" in places or "shared" in places or starts or "__device__" in self.text
         if marks or self.macros:
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
@@ -229,12 +228,12 @@ class _FilePort:
 
     def _hazards(self, code: DeviceCode, words: list[str]) -> None:
         """Add what device code, or a branch by an architecture, takes for granted without a name that says so."""
-        if not (code.bodies or "capability" in {self.judge.meanings[word].kind for word in words}):
-            if not ("arch" in self.text or "sm_" in self.text or "arp" in self.text):
-                return
+        names = [word for word in words if self.judge.meanings[word].place == "number"]
+        if not (code.bodies or names or "tiled_partition" in self.text or "thread_block_tile" in self.text):
+            return
         sizes = self._warps()
         offsets: dict[tuple[str, Message], None] = {}
-        for hazard in (*hazards(self.source, code, sizes), *architecture_branches(self.source.code)):
+        for hazard in hazards(self.source, code, names, sizes):
             if (hazard.kind, hazard.message) in offsets:
                 self.result.further.append((self.source.position(hazard.offset)[0], hazard.kind))
                 continue
@@ -257,7 +256,7 @@ class _FilePort:
         if meaning.place == "header":
             if not meaning.owner:
                 return
-        elif meaning.place in ("kernel", "shared"):
+        elif meaning.place in ("kernel", "shared", "number"):
             return
         elif meaning.place:
             getattr(self, f"_place_{meaning.place.replace('-', '_')}")(word)
@@ -282,7 +281,7 @@ class _FilePort:
         left = []
         for at in places:
             directive = self.source.directive_at(at)
-            if directive is None or directive.word != "pragma":  # a compiler leaves out what it does not know there
+            if directive is None or directive.word not in _PROSE:
                 left.append(at)
             if not declared and self._is_declaration(at, at + len(word), directive):
                 declared = True
@@ -391,74 +390,21 @@ class _FilePort:
     # --- words whose place decides ---
 
     def _place_cuda(self, word: str) -> None:
-        row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
-        given = self.judge.own.get("::cuda::", "")
-        use = given or (row.use if row is not None else "")
-        thrust = self.judge.table.contexts.get(("thrust", "cuda")) if self.judge.default else None
-        text = self.text
-        unclear: list[int] = []
-        standard: list[int] = []
-        libtorch: list[int] = []
-        others: list[int] = []
-        undeclared: dict[str, list[int]] = {}
-        for at in self.source.places(word):
-            before = self._before(at)
-            if before == "::":
-                owner = last_word(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
-                if owner in _LIBTORCH and use:
-                    path = self._path_behind(at + 4)
-                    if given or self._has(owner, use, path):
-                        self.renamed.append(Edit(at, at + 4, use))
-                    else:
-                        undeclared.setdefault("::".join((owner, "cuda", *(name for name, _ in path))), []).append(at)
-                        self.stays |= {start for _, start in path}
-                    continue
-                if owner in _LIBTORCH:
-                    libtorch.append(at)
-                    continue
-                if owner == "torch":
-                    message = say("`torch::cuda` has no counterpart in libtorch for the target")
-                    self.result.items.append(self._item(at, "torch-device", message))
-                    self.stays |= {start for _, start in self._path_behind(at + 4)}
-                    continue
-                if owner in ("thrust", "system") and thrust is not None:
-                    self.renamed.append(Edit(at, at + 4, thrust.use))
-                    continue
-            behind = text[at + 4 : at + 60].lstrip()
-            if before in (".", "->") and behind.startswith("("):
-                message = say("`.cuda()` moves a tensor to CUDA: write `.to(...)` with the target's device")
-                self.result.items.append(self._item(at, "torch-device", message))
-            elif behind.startswith("::") and before != "::":
-                path = self._path_behind(at + 4)
-                if use and self.judge.table.surface is not None and self._has("at", use, path):
-                    self.renamed.append(Edit(at, at + 4, use))  # in a namespace of libtorch: libcu++ has no such name
-                elif path and path[0][0] in _LIBCUDACXX:
-                    standard.append(at)
-                else:
-                    unclear.append(at)
-            elif before in ("(", ",") and behind[:1] in (",", ")"):
-                self.result.own[word] += 1
-                message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
-                self.result.items.append(self._item(at, "built-name", message))
-            else:
-                others.append(at)
-        if standard:
-            message = say("`cuda::` is libcu++, which stays as it is (uses: {count})", count=len(standard))
-            self.result.items.append(self._item(standard[0], "no-counterpart", message))
-        if unclear:
+        found = cuda_word(self.source, self.judge)
+        self.renamed += found.renamed
+        self.stays |= found.stays
+        self.result.items += [self._item(*item) for item in found.items]
+        if found.arguments:
+            self.result.own[word] += found.arguments
+        if found.unclear:
             message = say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
-                count=len(unclear),
+                count=len(found.unclear),
             )
-            self._unexplained("cuda::", "cuda", "unknown-name", message, unclear)
-        if libtorch:
-            message = say(
-                "`{name}` is libtorch's CUDA namespace (uses: {count})", name="::cuda", count=str(len(libtorch))
-            )
-            self.result.items.append(self._item(libtorch[0], "torch-device", message))
-        if others:
-            self._owned(word, WordMeaning(owner="project"), others)
-        for name, places in undeclared.items():
+            self._unexplained("cuda::", word, "unknown-name", message, found.unclear)
+        if found.others:
+            self._owned(word, WordMeaning(owner="project"), found.others)
+        for name, places in found.undeclared.items():
             message = say(
                 "`{name}` stays: the headers of the target's plugin do not declare its counterpart (uses: {count})",
                 name=name,
@@ -466,31 +412,16 @@ class _FilePort:
             )
             self._unexplained(name, name.rpartition("::")[2], "no-counterpart", message, places)
 
-    def _path_behind(self, at: int) -> list[tuple[str, int]]:
-        """Return the names that `::` joins behind an offset, each with its place."""
-        path = []
-        while (match := _MEMBER.match(self.text, at)) is not None:
-            path.append((match[1], match.start(1)))
-            at = match.end()
-        return path
-
-    def _has(self, owner: str, use: str, path: list[tuple[str, int]]) -> bool:
-        """Whether the target's plugin declares a name of libtorch's CUDA side, as it is renamed."""
-        surface = self.judge.table.surface
-        if surface is None or not path:
-            return True
-        return surface.has((owner, use, *(self.judge.table.use_of(name) or name for name, _ in path)))
-
     def _place_key(self, word: str) -> None:
         contexts = self.judge.table.contexts if self.judge.default else {}
         for at in self.source.places(word):
-            before, behind = self._before(at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
+            ahead, behind = before(self.text, at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
             row = None
-            if before == "::":
+            if ahead == "::":
                 owner = last_word(self.text[max(0, at - 120) : self.text.rindex("::", 0, at)].rstrip())
                 if owner in _KEY_OWNERS:
                     row = contexts.get(("device", word)) or contexts.get(("key", word))
-            elif before == "," and behind == ",":
+            elif ahead == "," and behind == ",":
                 row = contexts.get(("key", word))
             if row is not None:
                 self.renamed.append(Edit(at, at + len(word), row.use))
@@ -504,7 +435,7 @@ class _FilePort:
         others = []
         for at in self.source.places(word):
             is_called = _CALL.match(self.text, at + len(word)) is not None
-            if not is_called or self._before(at) not in (".", "->"):
+            if not is_called or before(self.text, at) not in (".", "->"):
                 others.append(at)
                 continue
             if row is None:
@@ -531,7 +462,7 @@ class _FilePort:
         if not _PROPERTIES.search(self.text):
             return
         for at in self.source.places(word):
-            if self._before(at) in (".", "->") and _CALL.match(self.text, at + len(word)) is None:
+            if before(self.text, at) in (".", "->") and _CALL.match(self.text, at + len(word)) is None:
                 message = say("`{name}` is a number of NVIDIA's architectures", name=word)
                 self.result.items.append(self._item(at, "capability", message))
 
@@ -552,16 +483,9 @@ class _FilePort:
 
     def _place_device_runtime(self, word: str) -> None:
         for at in self.source.places(word):
-            if _CALL.match(self.text, at + len(word)) is not None and self._before(at) not in (".", "->"):
+            if _CALL.match(self.text, at + len(word)) is not None and before(self.text, at) not in (".", "->"):
                 message = say("`{name}` on the device needs support by the runtime", name=word)
                 self.result.items.append(self._item(at, "device-runtime", message))
-
-    def _before(self, at: int) -> str:
-        """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
-        text = self.text[max(0, at - 200) : at].rstrip()
-        if text.endswith(("::", "->")):
-            return text[-2:]
-        return last_word(text) or text[-1:]
 
     def _is_declaration(self, start: int, end: int, directive: Directive | None) -> bool:
         """Whether a name is declared at a place, as far as the tokens around it tell."""

@@ -382,6 +382,14 @@ def last_word(text: str) -> str:
     return text[len(text.rstrip(_ALL_WORD_CHARACTERS)) :]
 
 
+def before(text: str, at: int) -> str:
+    """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
+    ahead = text[max(0, at - 200) : at].rstrip()
+    if ahead.endswith(("::", "->")):
+        return ahead[-2:]
+    return last_word(ahead) or ahead[-1:]
+
+
 def _is_raw_prefix(text: str, quote: int) -> bool:
     """Whether what stands before a quote is `R`, `LR`, `uR`, `UR` or `u8R`, and no end of a longer word."""
     begin = quote

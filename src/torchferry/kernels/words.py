@@ -9,6 +9,7 @@ from torchferry.backends.kernel_table import KernelTable
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.kernels import cuda_words
+from torchferry.kernels.hazards import is_about_architectures, is_about_warps
 
 
 class WordMeaning(NamedTuple):
@@ -18,8 +19,8 @@ class WordMeaning(NamedTuple):
         use: What is written instead; empty where the word stays, or `place` decides.
         kind: The kind of review item for each file that has it; empty for none.
         every: Whether each place is an item, and not the first of a file alone.
-        place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`;
-            empty where all are alike.
+        place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`,
+            `number` for a name of the size of a warp or of an architecture; empty where all are alike.
         owner: `api` for a name that looks like CUDA's and is in no table, `device` for one that looks like a function
             of its device language, `project` for one that looks like the project's own; empty for others.
     """
@@ -128,14 +129,16 @@ _BEGINNINGS = (
     "N",
     "atomic",
     "gpuAtomic",
+    "sm",
+    "cc_",
     "TH",
     "CU",
     "C10_CUDA_",
 )
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
-_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc")
-"""What stands in the words that `_OWN` fits."""
+_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc", "arp", "ARP", "ane", "ANE", "apab", "ersion")
+"""What stands in the words that `_OWN` fits, and in names of the size of a warp or of an architecture."""
 
 _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),
@@ -210,7 +213,14 @@ class WordJudge:
         self._judged: dict[bytes, str] = {}
         self._raw: set[bytes] = set()
         self._header_words = _words_of_headers(table)
-        self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | MASKS
+        self._listed = (
+            {"sm", "SM", "cc", "CC"}
+            | self._header_words
+            | own.keys()
+            | _EXACT_KINDS.keys()
+            | _EXACT_PLACES.keys()
+            | MASKS
+        )
 
     def of_interest(self, words: set[bytes]) -> list[str]:
         """Return the words about which something is done; `learn` has met all of `words`, as `words_of` has them."""
@@ -271,7 +281,9 @@ class WordJudge:
             if self.table.takes_cuda_syntax and cuda_words.is_of_devices(word) and not self._is_known(word):
                 return WordMeaning(owner="device")
         if not use and not kind:
-            return WordMeaning(place="header") if word in self._header_words else NOTHING
+            if word in self._header_words:
+                return WordMeaning(place="header")
+            return WordMeaning(place="number") if is_about_warps(word) or is_about_architectures(word) else NOTHING
         return WordMeaning(use, kind, kind in _EVERY)
 
     def _is_known(self, word: str) -> bool:
