@@ -65,9 +65,9 @@ class _CudaWordReader:
         self.source = source
         self.text = source.text
         self.table = judge.table
-        contexts = judge.table.contexts if judge.default else {}
+        contexts = judge.contexts
         row, thrust = contexts.get(("namespace", "cuda")), contexts.get(("thrust", "cuda"))
-        self.given = judge.own.get("::cuda::", "")
+        self.given = judge.own.get("::cuda::", "") or (row.use if row is not None and not judge.default else "")
         self.use = self.given or (row.use if row is not None else "")
         self.thrust = thrust.use if thrust is not None else ""
         self.libtorch: list[int] = []

@@ -7,6 +7,7 @@ What depends on the thread is followed through the assignments of a function, an
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from torchferry.core.lazy_regex import lazy_regex
@@ -262,13 +263,18 @@ def _operand(body: str, at: int) -> str:
 def _started_inside(source: SourceTokens, device: DeviceCode) -> Iterator[Hazard]:
     """Yield what device code starts, or waits for."""
     spans = list(_outermost(device.bodies))
+
+    def is_inside(offset: int) -> bool:
+        index = bisect_right(spans, (offset, 0)) - 1
+        return index >= 0 and offset < spans[index][1]
+
     for offset in device.launch_offsets:
-        if any(begin < offset < end for begin, end in spans):
+        if is_inside(offset):
             message = say("a kernel is started on the device")
             yield Hazard(offset, "dynamic-parallelism", message)
     for word in ("cudaDeviceSynchronize", "cudaLaunchDevice", "cudaStreamTailLaunch", "cudaStreamFireAndForget"):
         for offset in source.places(word):
-            if any(begin < offset < end for begin, end in spans):
+            if is_inside(offset):
                 yield Hazard(offset, "dynamic-parallelism", say("`{name}` is called on the device", name=word))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -19,10 +19,20 @@ FORMATS = ("text", "json", "sarif", "html")
 _MOST_FILES = 8
 
 
-def render(ported: PortedTree, form: str, lang: str) -> str:
-    """Return the result in one of `FORMATS`."""
+def render(ported: PortedTree, form: str, lang: str, would_change: Iterable[str] | None = None) -> str:
+    """Return the result in one of `FORMATS`.
+
+    Args:
+        ported: The tree.
+        form: The form.
+        lang: The language.
+        would_change: The files that a port would write, where it is only checked; for JSON.
+    """
     if form == "json":
-        return json_text(document(ported, lang))
+        found = document(ported, lang)
+        if would_change is not None:
+            found["would_change"] = list(would_change)
+        return json_text(found)
     if form == "sarif":
         return json_text(_sarif(ported, lang))
     if form == "html":
@@ -226,6 +236,26 @@ def _html(ported: PortedTree, lang: str) -> str:
         ]
         parts.append("</table>")
     return web_page(visible(title), _STYLE, ["\n".join(parts)], lang)
+
+
+def check_lines(ported: PortedTree, would_change: Collection[str], lang: str) -> Iterator[str]:
+    """Yield what a check found, each for itself: what would change, and what needs hands whatever is written."""
+    if would_change:
+        text = say_plural(
+            "{count} file would change: write it with the same command without --check",
+            "{count} files would change: write them with the same command without --check",
+            count=len(would_change),
+        )
+        yield text.render(lang)
+    else:
+        yield say("nothing would change: the port is as it would be written").render(lang)
+    if ported.by_hand:
+        text = say_plural(
+            "{count} file needs hands, which no port changes",
+            "{count} files need hands, which no port changes",
+            count=len(ported.by_hand),
+        )
+        yield text.render(lang)
 
 
 def summary(ported: PortedTree) -> Message:

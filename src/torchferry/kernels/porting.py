@@ -413,7 +413,7 @@ class _FilePort:
             self._unexplained(name, name.rpartition("::")[2], "no-counterpart", message, places)
 
     def _place_key(self, word: str) -> None:
-        contexts = self.judge.table.contexts if self.judge.default else {}
+        contexts = self.judge.contexts
         for at in self.source.places(word):
             ahead, behind = before(self.text, at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
             row = None
@@ -430,7 +430,7 @@ class _FilePort:
                 self.result.items.append(self._item(at, "torch-device", message))
 
     def _place_method(self, word: str) -> None:
-        contexts = self.judge.table.contexts if self.judge.default else {}
+        contexts = self.judge.contexts
         row, of_type = contexts.get(("method", word)), contexts.get(("type", "type"))
         others = []
         for at in self.source.places(word):
@@ -442,10 +442,10 @@ class _FilePort:
                 message = say("`is_cuda()` returns false for the target's tensors")
                 self.result.items.append(self._item(at, "torch-device", message))
                 continue
-            kind = type_before(self.source.code, at) if of_type is not None else None
+            kind = type_before(self.source.code, at)
             if kind is not None and of_type is not None:
                 self.renamed.append(Edit(kind, kind + len("type"), of_type.use))
-            elif has_no_such_method(self.source.code, at):
+            elif kind is not None or has_no_such_method(self.source.code, at):
                 message = say(
                     "`{name}()` of a type stays: a type has no `{use}()`; ask the tensor, or its device",
                     name=word,

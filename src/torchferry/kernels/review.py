@@ -278,6 +278,12 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "not-read",
+        say("the file is part of the build, and torchferry did not read it: links out of the project are not followed"),
+        say("copy the file into the project and port again, or port the folder that it lies in"),
+        blocks=True,
+    ),
+    ReviewKind(
         "encoding",
         say("the file is not text in UTF-8; it is ported byte by byte"),
         say("check the result"),
@@ -306,8 +312,8 @@ _KINDS = (
     ),
     ReviewKind(
         "build-flag",
-        say("a flag that only CUDA's compiler understands cannot be removed automatically here"),
-        say("leave it out for the target"),
+        say("the flag is one of CUDA's compiler alone"),
+        say("leave it out for the target, and compare results and speed where it changed them"),
     ),
     ReviewKind(
         "build-macro",

@@ -5,7 +5,9 @@ Each word is judged once for a whole tree, so that a file costs what its text co
 
 from __future__ import annotations
 
-from torchferry.backends.kernel_table import KernelTable
+from collections.abc import Mapping
+
+from torchferry.backends.kernel_table import KernelTable, Renamed
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.kernels import cuda_words
@@ -202,12 +204,20 @@ class WordJudge:
         table: The target's.
         own: The user's names, which go before the target's.
         default: Whether the target's names are used at all.
+        contexts: Words that mean CUDA in one place alone: the target's, or without them the user's.
     """
 
-    def __init__(self, table: KernelTable, own: dict[str, str], default: bool = True) -> None:
+    def __init__(
+        self,
+        table: KernelTable,
+        own: dict[str, str],
+        default: bool = True,
+        contexts: Mapping[tuple[str, str], Renamed] = {},
+    ) -> None:
         self.table = table
         self.own = own
         self.default = default
+        self.contexts = table.contexts if default else contexts
         self.meanings: dict[str, WordMeaning] = {}
         self._met: set[bytes] = set()
         self._judged: dict[bytes, str] = {}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
-from torchferry.backends.kernel_table import KernelTable
+from torchferry.backends.kernel_table import KernelTable, Renamed
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -64,14 +64,22 @@ class Audit:
         own: The user's rules that were applied, by the identifier, or `#include ` and the header.
         default: Whether the target's rules were applied.
         paths: All paths of the ported tree: a header of the tree may change its suffix where its file did.
+        contexts: The user's rules about words in one place, where the target's were not applied.
     """
 
-    def __init__(self, table: KernelTable, own: Mapping[str, str], default: bool, paths: frozenset[str]) -> None:
+    def __init__(
+        self,
+        table: KernelTable,
+        own: Mapping[str, str],
+        default: bool,
+        paths: frozenset[str],
+        contexts: Mapping[tuple[str, str], Renamed] = {},
+    ) -> None:
         self.table = table
         self.own = own
         self.default = default
         self.names = frozenset(path.rpartition("/")[2] for path in paths)
-        self.contexts = {(word, row.use) for (_, word), row in table.contexts.items()}
+        self.contexts = {(word, row.use) for (_, word), row in (table.contexts if default else contexts).items()}
         self.by_place = {word for _, word in table.contexts} | {"__CUDA_ARCH__"}
 
     def compare(self, before: str, after: str) -> AuditedFile:
@@ -136,7 +144,7 @@ class Audit:
                 return self.own[before] == after
             if before == "cuda" and self.own.get("::cuda::") == after:
                 return True
-            return self.default and (self.table.use_of(before) == after or (before, after) in self.contexts)
+            return (self.default and self.table.use_of(before) == after) or (before, after) in self.contexts
         own = self.own.get(f"#include {before}")
         if own is not None:
             return own.strip('<>"') == after

@@ -85,7 +85,7 @@ def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, froze
         reason = say("rules of --unsafe replace text anywhere: tokens cannot be compared")
         return GateResult("tokens", GateState.NOT_RUN, (), 0, reason), frozenset()
     paths = frozenset(file.new_path for file in ported.files)
-    audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths)
+    audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths, ported.rules.contexts)
     bad: list[FileGate] = []
     renamed: set[TokenChange] = set()
     passed = 0
