@@ -17,6 +17,7 @@ from pathlib import Path
 
 from torchferry.backends.datafile import DataFile
 from torchferry.backends.kernel_table import KernelTable
+from torchferry.kernels.gates.declared_names import declared_names
 from torchferry.kernels.tokens import SourceTokens, decode
 
 TABLE = Path(__file__).parent.parent / "src" / "torchferry" / "vendors" / "musa" / "kernel_surface.toml"
@@ -31,14 +32,7 @@ PORTED = ("ATen/cuda", "c10/cuda", "torch/csrc/cuda")
 SCOPES = ("at::musa", "c10::musa", "torch::musa")
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_NAMESPACE = re.compile(r"(?:inline\s+)?namespace\s+([\w:\s]*?)\s*\Z")
-_NAMED = re.compile(
-    r"\b(?:class|struct|enum(?:\s+class|\s+struct)?|union)\s+(?:[A-Z][A-Z0-9_]*\s+|alignas\([^)]*\)\s*)*(\w+)"
-)
-_USING = re.compile(r"\busing\s+(?:(\w+)\s*=|(?:[\w]+::)*(\w+)\s*\Z)")
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n|\\)*$", re.MULTILINE)
-_OPERATOR = re.compile(r"[(=;{]")
 _MACRO = re.compile(r"(?:C10|AT|TORCH)_\w*(?:MUSA|CUDA)|CUDA_|MUSA_")
 _KEYWORDS = frozenset(
     {"alignas", "class", "decltype", "double", "float", "int", "operator", "struct", "BFloat16", "Half"}
@@ -47,75 +41,6 @@ _KEYWORDS = frozenset(
 
 _OF_CUDA = re.compile(r"cuda|CUDA|Cuda")
 _OF_MUSA = re.compile(r"__mt_|__musa|__MUSA|_mu[A-Z]")
-
-
-def declared(code: str) -> Iterator[tuple[str, str]]:
-    """Yield the names that a header declares, each with its namespace; `code` has no comments and strings."""
-    code = _DIRECTIVE.sub("", code)
-    yield from _in_scope(code, 0, len(code), "")
-
-
-def _in_scope(code: str, at: int, end: int, scope: str) -> Iterator[tuple[str, str]]:
-    begin = at
-    while at < end:
-        character = code[at]
-        if character == ";":
-            yield from _statement(code[begin:at], scope)
-            begin = at = at + 1
-        elif character == "{":
-            closing = _closing(code, at, end)
-            head = code[begin:at].strip()
-            named = _NAMESPACE.search(head)
-            if named or head.endswith('extern "C"') or re.search(r"\bextern\s*\Z", head):
-                inner = "::".join(each for each in (scope, *(named[1].split("::") if named else ())) if each.strip())
-                yield from _in_scope(code, at + 1, closing, "".join(inner.split()))
-                begin = at = closing + 1
-                continue
-            yield from _statement(head, scope)
-            if "enum" in head.split() and "class" not in head.split():
-                for each in code[at + 1 : closing].split(","):
-                    found = _WORD.search(each)
-                    if found:
-                        yield scope, found[0]
-            at = closing + 1
-            begin = at
-        else:
-            at += 1
-
-
-def _closing(code: str, at: int, end: int) -> int:
-    depth = 0
-    for index in range(at, end):
-        depth += (code[index] == "{") - (code[index] == "}")
-        if not depth:
-            return index
-    return end
-
-
-def _statement(text: str, scope: str) -> Iterator[tuple[str, str]]:
-    text = " ".join(text.split())
-    while text.startswith("template"):
-        depth = index = 0
-        for index in range(max(text.find("<"), 0), len(text)):
-            depth += (text[index] == "<") - (text[index] == ">")
-            if not depth:
-                break
-        text = text[index + 1 :].strip()
-    if not text or text.startswith(("static_assert", "friend", "}")):
-        return
-    using = _USING.search(text)
-    if using:
-        yield scope, using[1] or using[2]
-        return
-    named = _NAMED.match(text)
-    if named and "(" not in text.partition(named[1])[0]:
-        yield scope, named[1]
-        return
-    words = _WORD.findall(_OPERATOR.split(text)[0])
-    if len(words) > 1 or (words and text.startswith("typedef")):
-        yield scope, words[-1]
-    if text.startswith("typedef"):
-        yield scope, _WORD.findall(text)[-1]
 
 
 def headers(folder: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
@@ -148,13 +73,13 @@ def main() -> int:
     for path in headers(musa / "torch_musa" / "csrc", (".h", ".muh")):
         text = read(path)
         macros |= set(_DEFINE.findall(text))
-        for scope, name in declared(text):
+        for scope, name in declared_names(text):
             names.setdefault(scope, set()).add(name)
     of_cuda: set[str] = set()
     for folder in PORTED:
         for path in headers(torch / folder, (".h", ".cuh")):
             text = read(path)
-            for scope, name in declared(text):
+            for scope, name in declared_names(text):
                 if "cuda" in scope.split("::"):
                     of_cuda.add(name)
             of_cuda |= {name for name in _DEFINE.findall(text) if _OF_CUDA.search(name)}
@@ -163,7 +88,7 @@ def main() -> int:
                 continue
             text = ported(text, table)
             macros |= set(_DEFINE.findall(text))
-            for scope, name in declared(text):
+            for scope, name in declared_names(text):
                 names.setdefault(scope, set()).add(name)
     for scope, found in names.items():
         if scope.split("::")[:2] in [each.split("::") for each in SCOPES]:

@@ -65,6 +65,7 @@ class _CudaWordReader:
         self.source = source
         self.text = source.text
         self.table = judge.table
+        self.own = judge.own
         contexts = judge.contexts
         row, thrust = contexts.get(("namespace", "cuda")), contexts.get(("thrust", "cuda"))
         self.given = judge.own.get("::cuda::", "") or (row.use if row is not None and not judge.default else "")
@@ -148,6 +149,6 @@ class _CudaWordReader:
     def _has(self, owner: str, path: list[tuple[str, int]]) -> bool:
         """Whether the target's plugin declares a name of libtorch's CUDA side, as it is renamed."""
         surface = self.table.surface
-        if surface is None or not path:
-            return True
+        if surface is None or not path or any(name in self.own for name, _ in path):
+            return True  # what the user's rules name is the user's to know
         return surface.has((owner, self.use, *(self.table.use_of(name) or name for name, _ in path)))
