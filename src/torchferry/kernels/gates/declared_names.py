@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from torchferry.core.lazy_regex import lazy_regex
 
 _WORD = lazy_regex(r"[A-Za-z_]\w*")
-_NAMESPACE = lazy_regex(r"(?:inline\s+)?\bnamespace\s+([\w:\s]*?)\s*\Z")
+_SCOPE = lazy_regex(r"[\w: ]*\Z")
 _NAMED = lazy_regex(
-    r"\b(?:class|struct|enum(?:\s+class|\s+struct)?|union)\s+(?:[A-Z][A-Z0-9_]*\s+|alignas\([^)]*\)\s*)*(\w+)"
+    r"(?:\w+ ){0,3}(?:class|struct|enum(?: class| struct)?|union) (?:[A-Z][A-Z0-9_]* |alignas ?\([^()]*\) ?){0,3}(\w+)"
 )
-_USING = lazy_regex(r"\busing\s+(?:(\w+)\s*=|(?:\w+::)*(\w+)\s*\Z)")
+_USING = lazy_regex(r"using (?:(\w+) ?=|(?:\w+::){0,9}(\w+)\Z)")
 _DIRECTIVE = lazy_regex(r"^[ \t]*#(?:[^\n\\]|\\\n|\\)*$", 8)
 _BEHIND_NAME = lazy_regex(r"[(=;{]")
 _BRACE = lazy_regex(r"[{};]")
 _ANGLE = lazy_regex(r"[<>]")
-_EXTERN = lazy_regex(r"\bextern\s*\Z")
+_EXTERN = lazy_regex(r"\bextern\Z")
 
 
 def declared_names(code: str) -> Iterator[tuple[str, str]]:
@@ -36,11 +36,11 @@ def _in_scope(code: str, at: int, end: int, scope: str) -> Iterator[tuple[str, s
             yield from _statement(code[begin : match.start()], scope)
         elif match.group() == "{":
             closing = _closing(code, match.start(), end)
-            head = code[begin : match.start()].strip()
-            named = _NAMESPACE.search(head[-300:])
-            if named or _EXTERN.search(head[-300:]):
-                inner = "::".join(each for each in (scope, *(named[1].split("::") if named else ())) if each.strip())
-                yield from _in_scope(code, at, closing, "".join(inner.split()))
+            head = " ".join(code[begin : match.start()].split())
+            named = _namespace(head[-300:])
+            if named is not None or _EXTERN.search(head[-300:]):
+                inner = (each.strip() for each in (scope, *(named or "").split("::")))
+                yield from _in_scope(code, at, closing, "::".join(each for each in inner if each))
             else:
                 yield from _statement(head, scope)
                 if "enum" in head.split() and "class" not in head.split():
@@ -50,6 +50,12 @@ def _in_scope(code: str, at: int, end: int, scope: str) -> Iterator[tuple[str, s
                             yield scope, member[0]
             at = closing + 1
         begin = at
+
+
+def _namespace(head: str) -> str | None:
+    """Return the name of the namespace that a text begins, empty for one without; None for what is none."""
+    before, word, name = head.rpartition("namespace")
+    return name if word and before[-1:] in ("", " ") and _SCOPE.match(name) else None
 
 
 def _closing(code: str, at: int, end: int) -> int:
@@ -65,7 +71,7 @@ def _statement(text: str, scope: str) -> Iterator[tuple[str, str]]:
     text = _without_template(" ".join(text.split()))
     if not text or text.startswith(("static_assert", "friend", "}")):
         return
-    using = _USING.search(text)
+    using = _USING.match(text)
     if using:
         yield scope, using[1] or using[2]
         return
