@@ -181,7 +181,7 @@ def command(
     would_change: list[str] | None = None
     if check:
         would_change = [] if planned.is_written() else [write.path for write in writes]
-        written = "\n".join(check_lines(ported, would_change, lang))
+        written = "\n".join(check_lines(ported, would_change, lang)) if output_format == "text" else ""
     else:
         written = _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands

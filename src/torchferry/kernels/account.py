@@ -19,6 +19,26 @@ UNKNOWN = "unknown-name"
 """The kind of review item of a name that was not understood."""
 
 
+class Unexplained(NamedTuple):
+    """A name that nothing in a file explains.
+
+    Attributes:
+        name: The name; with its namespaces where they make it unknown.
+        declared_as: The word that a declaration has to have for the name to be the project's own.
+        kind: The kind of review item that it is if no file declares it.
+        message: What stands there, for that item.
+        places: Line and column of each, in order.
+        excerpt: The first line.
+    """
+
+    name: str
+    declared_as: str
+    kind: str
+    message: Message
+    places: tuple[tuple[int, int], ...]
+    excerpt: str
+
+
 class UnknownName(NamedTuple):
     """One place of a name that was not understood: line and column from 1."""
 

@@ -415,6 +415,17 @@ def _size_of(kind: str) -> int | None:
     return _SIZES.get(words[0]) if words else None
 
 
+def function_name(code: str, body: int) -> str:
+    """Return the name of the function whose body begins at an offset; empty where it cannot be told."""
+    start = max(code.rfind(mark, max(0, body - 2000), body) for mark in ";{}") + 1
+    opening = start
+    while (opening := code.find("(", opening, body) + 1) > 0:
+        name = called_function(code[max(start, opening - 300) : opening - 1])
+        if name:
+            return name
+    return ""
+
+
 def called_function(before: str) -> str:
     """Return the name of the function whose parameters begin behind a text; empty where it ends with none."""
     before = before.rstrip()

@@ -21,16 +21,17 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.account import UNKNOWN, PortAccount, UnknownName, account_of
+from torchferry.kernels.account import UNKNOWN, PortAccount, Unexplained, UnknownName, account_of
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
 from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
-from torchferry.kernels.porting import PortedText, Unexplained, port_text
+from torchferry.kernels.porting import PortedText, port_text
+from torchferry.kernels.ptx import reached, sentence
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
-from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
+from torchferry.kernels.tokens import SourceTokens, decode, encode, readable, words_of
 from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_build_output, is_control_name
@@ -231,6 +232,7 @@ def port_tree(
         files = [file if not file.builds else _ported_build(file, settings, items) for file in files]
     declared = frozenset[str]().union(*(done.declared for done in ported.values()))
     items += _items_of(ported, declared)
+    items += _kernel_sentences(ported)
     for rule in chosen.rules:
         if rule.verdict is RuleVerdict.UNSAFE:
             message = say("`{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason)
@@ -325,6 +327,20 @@ def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Ite
         yield from done.items
         for each in _left(done, declared):
             yield ReviewItem(path, *each.places[0], each.kind, each.message, each.excerpt)
+
+
+def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
+    """Yield one item for each kernel whose body, or what it calls, is written in PTX."""
+    functions = [each for done in ported.values() for each in done.functions]
+    if not any(each.uses for each in functions):
+        return
+    for path, done in ported.items():
+        by_name = {each.name: each for each in done.functions}
+        for kernel in done.kernels:
+            own = by_name.get(kernel.name)
+            message = sentence(kernel.name, reached(own, functions)) if own is not None else None
+            if message is not None:
+                yield ReviewItem(path, kernel.line, 1, "ptx-kernel", message, readable(kernel.signature)[:160])
 
 
 def _left(done: PortedText, declared: Container[str]) -> Iterable[Unexplained]:

@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
-from torchferry.core.record import NamedTuple
+from torchferry.kernels.account import Unexplained
 from torchferry.kernels.cuda_namespace import cuda_word
 from torchferry.kernels.declarations import is_declared, is_declared_by_macro
-from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
+from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code, function_name
 from torchferry.kernels.device_macros import DeviceMacro
 from torchferry.kernels.hazards import hazards
 from torchferry.kernels.headers import header_use
+from torchferry.kernels.ptx import FunctionPtx, PtxUse, ptx_use
 from torchferry.kernels.receivers import has_no_such_method, type_before
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.tokens import (
@@ -70,26 +71,6 @@ _OF_THE_HOST = lazy_regex(
 """The start of an assembler instruction that is none of PTX, whose instructions have types behind a point."""
 
 
-class Unexplained(NamedTuple):
-    """A name that nothing in a file explains.
-
-    Attributes:
-        name: The name; with its namespaces where they make it unknown.
-        declared_as: The word that a declaration has to have for the name to be the project's own.
-        kind: The kind of review item that it is if no file declares it.
-        message: What stands there, for that item.
-        places: Line and column of each, in order.
-        excerpt: The first line.
-    """
-
-    name: str
-    declared_as: str
-    kind: str
-    message: Message
-    places: tuple[tuple[int, int], ...]
-    excerpt: str
-
-
 @dataclass
 class PortedText:
     """What became of one file.
@@ -106,6 +87,7 @@ class PortedText:
         own: Names of the project with CUDA in them, with how often each is used.
         guards: Those of them that a condition of the preprocessor asks for, with the lines.
         libraries: The libraries of CUDA that it calls.
+        functions: Its kernels and functions for the device, with the assembler of each.
         further: Lines and kinds of further places like an item's, that count for the function that they are in.
     """
 
@@ -121,6 +103,7 @@ class PortedText:
     guards: dict[str, list[int]] = field(default_factory=dict)
     libraries: set[str] = field(default_factory=set)
     further: list[tuple[int, str]] = field(default_factory=list)
+    functions: tuple[FunctionPtx, ...] = ()
 
 
 def port_text(
@@ -173,6 +156,7 @@ class _FilePort:
         self.shared_limit = shared_limit
         self.result = PortedText(self.text)
         self.renamed: list[Edit] = []
+        self.ptx: list[PtxUse] = []
         self.stays: set[int] = set()  # where a name stays though its word is renamed elsewhere
         self.has_warp_words = False
 
@@ -193,6 +177,8 @@ class _FilePort:
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
         self._hazards(code, words)
+        if code.bodies and self.judge.table.takes_cuda_syntax:
+            result.functions = tuple(self._functions(code))
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         result.kernels = _with_uses(code.kernels, result.items, result.further)
         doubles = [item for item in result.items if item.kind == "float64"]
@@ -332,6 +318,9 @@ class _FilePort:
                 places = [at for at in places if not _OF_THE_HOST.match(self.text, at + len(word))]
         if word in MASKS and not self.has_warp_words:
             return
+        if kind == "inline-assembly":
+            self._assembly(places)
+            return
         listed = places if meaning.every or kind in _OF_THE_DEVICE else places[:1]
         for at in listed:
             self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
@@ -339,6 +328,24 @@ class _FilePort:
             self.result.further += [(self.source.position(at)[0], kind) for at in places[len(listed) :]]
         if kind == "library-call":
             self.result.libraries.add(_library(word))
+
+    def _assembly(self, places: list[int]) -> None:
+        """List each assembler instruction with what stands in its place."""
+        for at in places:
+            use = ptx_use(self.source, at)
+            self.ptx.append(use)
+            self.result.items.append(self._item(at, "inline-assembly", use.message()))
+
+    def _functions(self, code: DeviceCode) -> Iterator[FunctionPtx]:
+        """Yield the kernels and functions for the device, each with its PTX."""
+        text = self.source.code
+        kernels = {kernel.body: kernel for kernel in code.kernels}
+        for body in dict.fromkeys(code.bodies):
+            kernel = kernels.get(body)
+            name = kernel.name if kernel is not None else function_name(text, body[0])
+            uses = tuple(use for use in self.ptx if body[0] <= use.offset < body[1])
+            if name:
+                yield FunctionPtx(name, uses, text, body)
 
     def _warps(self) -> str:
         """Return how many threads a warp has on the target's cards, in words; empty where that is not known."""

@@ -77,6 +77,14 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "ptx-kernel",
+        say("the kernel, or a function that it calls, is written in PTX"),
+        say(
+            "where it rests on an instruction, write a new kernel or use an operator of the vendor; else write the lines"
+        ),
+        blocks=True,
+    ),
+    ReviewKind(
         "tensor-core",
         say("wmma and mma are NVIDIA's matrix instructions, with their own shapes and layouts"),
         say("use the target's matrix instructions or its library, or leave the kernel out"),

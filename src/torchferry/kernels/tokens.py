@@ -164,6 +164,11 @@ class SourceTokens:
         index = bisect_right(self._opaque_starts, offset) - 1
         return self.opaque[index] if index >= 0 and offset < self.opaque[index].end else None
 
+    def opaque_between(self, start: int, end: int) -> list[Token]:
+        """Return the comments, strings, characters and header names that begin between two offsets."""
+        first = bisect_right(self._opaque_starts, start - 1)
+        return self.opaque[first : bisect_right(self._opaque_starts, end - 1)]
+
     def may_have(self, word: str) -> bool:
         """Whether a word may stand anywhere, be it in a comment."""
         return self.words is None or word.encode("latin-1") in self.words
