@@ -80,7 +80,7 @@ _KINDS = (
         "ptx-kernel",
         say("the kernel, or a function that it calls, is written in PTX"),
         say(
-            "where it rests on an instruction, write a new kernel or use an operator of the vendor; else write the lines"
+            "where it rests on an instruction, write a new kernel or use the vendor's; else write it in C++"
         ),
         blocks=True,
     ),
