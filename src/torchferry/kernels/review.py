@@ -79,9 +79,7 @@ _KINDS = (
     ReviewKind(
         "ptx-kernel",
         say("the kernel, or a function that it calls, is written in PTX"),
-        say(
-            "where it rests on an instruction, write a new kernel or use the vendor's; else write it in C++"
-        ),
+        say("where it rests on an instruction, write a new kernel or use the vendor's; else write it in C++"),
         blocks=True,
     ),
     ReviewKind(

@@ -83,7 +83,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 @contextlib.contextmanager
 def fake_tensors(device: str) -> Iterator[None]:
     """Within the context, what is made without naming a device is made on the fake one."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
     plain = torch.utils.swap_tensors
 
     def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
