@@ -216,8 +216,18 @@ def _of_model(model: nn.Module, inputs: Any, kind: str, *, training: bool) -> Ca
 
 def _move(model: nn.Module, kind: str) -> None:
     """Move what the old constructors made on the CPU, as `model.to(device)` does: `torch.Tensor(4, 8)`."""
-    if any(each.device.type != kind for each in (*model.parameters(), *model.buffers())):
-        model.to(kind)
+    moved: dict[int, torch.Tensor] = {}
+    for module in model.modules():
+        own: list[dict[str, Any]] = [module._parameters, module._buffers]
+        for held in own:
+            for name, tensor in held.items():
+                if tensor is None or tensor.device.type == kind:
+                    continue
+                if id(tensor) not in moved:
+                    there = _moved(tensor.detach(), kind)
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    moved[id(tensor)] = nn.Parameter(there, tensor.requires_grad) if is_parameter else there
+                held[name] = moved[id(tensor)]
 
 
 def _moved(tensor: torch.Tensor, kind: str) -> torch.Tensor:

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
@@ -184,6 +185,11 @@ class OperatorMode(WholeMode):
 
     def _faked(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return the result of an operator on fake tensors, also where torch cannot tell it."""
+        given = list(tensors((args, kwargs)))
+        is_real = given and all(not isinstance(each, FakeTensor) and each.device.type == "cpu" for each in given)
+        if is_real and str(kwargs.get("device") or "cpu") == "cpu":
+            with _disable_current_modes():  # numbers that are known, such as the sizes of packed sequences
+                return func(*args, **kwargs)
         try:
             return func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
@@ -225,7 +231,10 @@ class OperatorMode(WholeMode):
 
     def _value(self, func: Any, tensor: Any) -> Any:
         """Return the number of a fake tensor: what the program wrote there, else one in place of what nobody knows."""
-        if getattr(tensor, "constant", None) is not None:
+        if not isinstance(tensor, FakeTensor):
+            with _disable_current_modes():
+                return func(tensor)
+        if tensor.constant is not None:
             return func(tensor)
         self.made_up += 1
         if tensor.dtype is torch.bool:

@@ -85,9 +85,13 @@ def _repeat_interleave(func: Any, repeats: Tensor, output_size: int | None = Non
 
 def _pack(func: Any, given: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Any, str]:
     batch, steps = given.shape[:2] if batch_first else (given.shape[1], given.shape[0])
+    known = getattr(lengths, "constant", None)
     with _disable_current_modes():  # its gradient reads them in C++: they are numbers
-        sizes = torch.full((steps,), batch, dtype=torch.int64, device="cpu")
-    return (given.new_empty((batch * steps, *given.shape[2:])), sizes), LARGEST
+        each = known.tolist() if known is not None else [steps] * batch
+        counts = [sum(length > step for length in each) for step in range(max(each, default=0))]
+        sizes = torch.tensor(counts, dtype=torch.int64, device="cpu")
+    data = given.new_empty((sum(each), *given.shape[2:]))
+    return (data, sizes), KNOWN if known is not None else LARGEST
 
 
 def _bincount(func: Any, given: Tensor, weights: Tensor | None = None, minlength: int = 0) -> tuple[Any, str]:
