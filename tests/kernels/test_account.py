@@ -16,6 +16,7 @@ from torchferry.backends.target import Target
 from torchferry.kernels.account import PortAccount
 from torchferry.kernels.declarations import is_declared
 from torchferry.kernels.gates.audit import Audit
+from torchferry.kernels.kernel_facts import KernelFacts
 from torchferry.kernels.listing import summary, table
 from torchferry.kernels.ported_tree import PortedTree, port_tree
 from torchferry.kernels.porting import port_text
@@ -241,3 +242,14 @@ def test_code_that_is_written_anew_is_no_riddle(tmp_path: Path) -> None:
     assert [(each.name, each.line) for each in tree.account.unknown] == [("cudaZap", 2)]
     assert isinstance(tree.account, PortAccount)
     assert not {"warp-size", "device-function"} & {item.kind for item in tree.items}
+
+
+def test_a_vector_of_cudas_is_no_dtype_of_four_bits(tmp_path: Path) -> None:
+    code = "__global__ void k(const int4* __restrict__ a, half2* b, uchar4* c, float* d) { }"
+    tree = ported(tmp_path, a__cu=code)
+    assert KernelFacts(tree).dtypes(tree.kernels[0], ()) == (
+        "int4 (4 x int32)",
+        "half2 (2 x float16)",
+        "uchar4 (4 x uint8)",
+        "float",
+    )

@@ -37,6 +37,26 @@ _SCALAR = lazy_regex(r"\b(?:float|double|half|__half|__nv_bfloat16|at::Half|at::
 _ALIAS = lazy_regex(r"\busing\s+(\w+)\s*=\s*([\w:]+)\s*;")
 _OF_GEOMETRY = r"dim3|int|unsigned(?:\s+int)?|auto|u?int(?:32|64)_t|size_t|cudaStream_t"
 
+_VECTOR = lazy_regex(r"(u?char|u?short|u?int|u?long|u?longlong|float|double|half|__half|__nv_bfloat16)([1-4])\Z")
+_ELEMENTS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "longlong": "int64",
+    "ulonglong": "uint64",
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "__nv_bfloat16": "bfloat16",
+}
+"""CUDA's vector types and their elements (`vector_types.h`)."""
+
 _MOST = 8
 _BACK = 6000
 """Characters in front of a launch in which its dispatch and the variables of its geometry are looked for."""
@@ -233,7 +253,7 @@ class KernelFacts:
             pointed, star, _ = parameter.partition("*")
             kind = " ".join(_QUALIFIER.sub(" ", pointed).split())
             if star and template.isdisjoint(_WORD.findall(kind)):
-                found[kind] = None
+                found[_as_vector(kind)] = None
             elif not star and kind.count(" ") == 1 and _is_struct(kind.partition(" ")[0]):
                 is_open = True  # pointers are in what is passed
         if is_open:
@@ -335,6 +355,12 @@ def _is_struct(kind: str) -> bool:
 
 def _is_declared_at(kernel: Kernel, path: str, line: int) -> bool:
     return path == kernel.path and kernel.line <= line <= kernel.last_line
+
+
+def _as_vector(kind: str) -> str:
+    """Return a type, and of CUDA's vectors what they hold: `int4` are four 32-bit integers, and none of 4 bits."""
+    match = _VECTOR.match(kind)
+    return kind if match is None else f"{kind} ({match[2]} x {_ELEMENTS[match[1]]})"
 
 
 def _dispatch(macro: str, arguments: list[str]) -> str:
