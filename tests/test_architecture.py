@@ -99,6 +99,7 @@ WITH_TORCH = {
             "composition",
             "deferred_imports",
             "fake_autocast",
+            "unknown_results",
             "fake_device",
             "fallback",
             "predicting",

@@ -238,7 +238,7 @@ def predicted(target: str, version: str) -> dict[str, dict[str, str]]:
 def _fake_step(model: Any, inputs: Any, *, training: bool) -> Callable[[], object]:
     from torchferry.ops.predicting import _of_model
 
-    return _of_model(model, inputs, training=training)
+    return _of_model(model, inputs, str(next(model.parameters()).device.type), training=training)
 
 
 def _key(name: str, training: bool) -> str:

@@ -93,7 +93,7 @@ SHOWN: dict[tuple[str, ...], list[str]] = {
         "migrating modules of foolib # of #",
     ],
     ("undo", "."): ["comparing files # of #", "restoring files # of #"],
-    ("port", ".", "-t", "musa"): ["porting files # of #", "writing files # of #"],
+    ("port", ".", "-t", "musa", "--out", "../ported"): ["porting files # of #", "writing files # of #"],
     ("profile", "show", "../trace.json"): ["reading trace.json", "evaluating trace.json"],
     ("profile", "compare", "../trace.json", "../trace.json"): ["comparing the runs"],
     ("compare", "curves", "../loss.log", "../loss.log"): ["reading loss.log"],

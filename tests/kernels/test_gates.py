@@ -157,3 +157,42 @@ def test_kernel_with_nvcc(tmp_path: Path) -> None:
     tools = Toolchain(shutil.which("nvcc") or "", HOST, None)
     ported = port_tree(tmp_path, Target.named("musa"))
     assert [gate.state for gate in run_gates(ported, GateRequest("compile"), tools)] == [GateState.PASSED] * 3
+
+
+CONTEXT = """#pragma once
+namespace at { namespace cuda {
+int warp_size();
+struct Handle { int number; };
+Handle getCurrentCUDABlasHandle();
+Handle getCurrentCUDASolverDnHandle();
+enum class Kind { A };
+} }
+namespace c10 { namespace cuda { namespace CUDACachingAllocator { inline void emptyCache() {} void zap(); } } }
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("call", "rules", "state"),
+    [
+        ("at::cuda::warp_size();", {}, GateState.PASSED),
+        ("at::cuda::getCurrentCUDABlasHandle().number;", {}, GateState.PASSED),
+        ("c10::cuda::CUDACachingAllocator::emptyCache();", {}, GateState.PASSED),
+        ("at::cuda::getCurrentCUDASolverDnHandle();", {}, GateState.PASSED),  # stays, and so is no invention
+        ("at::cuda::getCurrentCUDASolverDnHandle();", {"getCurrentCUDASolverDnHandle": "getSolver"}, GateState.FAILED),
+        ("c10::cuda::CUDACachingAllocator::zap();", {"zap": "zap2"}, GateState.FAILED),
+        ("using namespace at::cuda; warp_size();", {}, GateState.PASSED),
+        ("using namespace at::cuda; getCurrentCUDASolverDnHandle();", {}, GateState.FAILED),
+    ],
+)
+def test_a_name_that_the_plugin_does_not_declare_fails(
+    tmp_path: Path, call: str, rules: dict[str, str], state: GateState
+) -> None:
+    torch = tmp_path / "torch" / "ATen" / "cuda"
+    torch.mkdir(parents=True)
+    (torch / "CUDAContext.h").write_text(CONTEXT)
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "a.cpp").write_text(f"#include <ATen/cuda/CUDAContext.h>\nvoid f() {{ {call} }}\n")
+    ported = port_tree(tmp_path / "csrc", Target.named("musa"), rules=rules)
+    gates = run_gates(ported, GateRequest("compile"), Toolchain("", HOST, tmp_path / "torch"))
+    assert [gate.state for gate in gates] == [GateState.PASSED, GateState.PASSED, state]

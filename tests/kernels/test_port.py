@@ -147,7 +147,7 @@ def test_only_licensed_tokens_change(text: str) -> None:
         ('__device__ void f() { asm("whatever"); }', ["inline-assembly"]),
         ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 600\n#endif", ["version-guard"]),
         ("using namespace nvcuda; wmma::fragment<wmma::a> x; wmma::load(x);", ["tensor-core", "tensor-core"]),
-        ("cuda::std::move(cuda::std::x);\ncuda::barrier y;", ["unknown-name"]),
+        ("cuda::std::move(cuda::std::x);\ncuda::barrier y;", ["no-counterpart"]),
         ("const int BYTES = 96 * 1024;\nvoid f() { k<<<dim3(1, 1), 32, BYTES, s>>>(); }", ["shared-memory-limit"]),
         ("void f() { k<<<1, 32, 256 * sizeof(float)>>>(); }", []),
         ("void f() { k<<<1, 32, 65536 * sizeof(float)>>>(); }", ["shared-memory-limit"]),

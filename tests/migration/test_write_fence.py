@@ -208,7 +208,8 @@ ROWS: dict[str, Row] = {
     "port whole": (
         ".",
         [
-            (0, "port . -t musa"),
+            (2, "port . -t musa"),
+            (0, "port . -t musa --out ../inner_musa"),
             (2, "undo ."),
             (0, "undo ../inner_musa"),
         ],

@@ -34,8 +34,47 @@ def step(device):
         optimizer.step()
     return run
 
-def wrong(device):
-    return lambda: torch.nonzero(torch.ones(3, device=device))
+def by_data(device):
+    nn = torch.nn
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.Tensor(4, 8))  # the old constructor
+            self.gru = nn.GRU(8, 8, batch_first=True)
+            self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        def forward(self, x):
+            x = self.gru(x)[0] * self.scale[0]
+            y = x.flatten(0, 1)
+            chosen = y.argmax(-1) % 2
+            out = torch.zeros_like(y)
+            for number, expert in enumerate(self.experts):
+                rows, = torch.where(chosen == number)
+                out.index_add_(0, rows, expert(y[rows]))
+            kept = out[out.sum(-1) > 0]
+            steps = x.transpose(0, 1).log_softmax(-1)
+            count = torch.full((2,), 6, dtype=torch.long, device="cpu")
+            targets = torch.ones(2, 3, dtype=torch.long)
+            loss = nn.functional.ctc_loss(steps, targets, count, count // 2)
+            target = torch.zeros(12, dtype=torch.long)
+            return loss + kept.sum() + nn.functional.multi_margin_loss(y, target)
+    return Net(), (torch.randn(2, 6, 8),)
+
+lib = torch.library.Library("acme", "DEF")
+for name in ("boom", "bare"):
+    lib.define(name + "(Tensor x) -> Tensor")
+
+def boom(x):
+    import os
+    os.abort()
+lib.impl("boom", boom, "CompositeExplicitAutograd")
+
+def aborts(device):
+    x = torch.randn(3, 4, device=device)
+    return lambda: torch.ops.acme.boom(x + 1).sum() + torch.ops.acme.bare(x).mul(2).sum()
+
+def stops(device):
+    x = torch.randn(3, 4, device=device)
+    return lambda: (x + 1).numpy()
 
 def views(device):
     # a number is read while it is built; then a view, which torch's kernel makes without calling another one
@@ -240,14 +279,29 @@ def test_a_step_is_predicted_and_reported(tmp_path: Path) -> None:
     }
     assert found["aten::convolution_backward"] == "forced"
     for function, says in (
-        ("wrong", "model.py:14"),
         ("killed", "the process that ran model.py:killed was killed (SIGKILL), as the system does when memory"),
-        ("ended", "model.py:27: SystemExit: 3"),
-        ("unlike", "model.py:70: RuntimeError"),
+        ("ended", "model.py:66: SystemExit: 3"),
+        ("unlike", "model.py:109: RuntimeError"),
     ):
         done = ops("predict", f"model.py:{function}", cwd=tmp_path)
         assert done.returncode == 2
         assert says in done.stderr, done.stderr
+    done = ops("predict", "-t", "npu", "model.py:by_data", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    of_data = json.loads(done.stdout)
+    names = {each["name"].partition(".")[0] for each in of_data["operators"]}
+    assert names >= {"aten::nonzero", "aten::index", "aten::_ctc_loss", "aten::multi_margin_loss", "aten::index_add_"}
+    assert of_data["notes"][0].startswith("sizes by data, predicted with the largest that they can be: aten::index")
+    done = ops("predict", "model.py:aborts", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    survived = json.loads(done.stdout)
+    assert {"acme::boom", "acme::bare", "aten::mul.Tensor"} <= {each["name"] for each in survived["operators"]}
+    assert any("acme::boom" in note for note in survived["notes"])
+    assert any("nobody knows" in note and "acme::bare" in note for note in survived["notes"])
+    done = ops("predict", "model.py:stops", cwd=tmp_path)
+    assert (done.returncode, "NOT COMPLETE: the run stopped at" in done.stderr) == (2, True)
+    stopped = json.loads(done.stdout)
+    assert (stopped["complete"], [each["name"] for each in stopped["operators"]]) == (False, ["aten::add.Tensor"])
     done = ops("predict", "model.py:views", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     needs_of_views = json.loads(done.stdout)

@@ -24,6 +24,9 @@ A file names its sources once; every table and row cites them::
     use = ".acme"                       # empty: nothing stands in its place
     note = "a remark"
     source = "EXT"
+    value = true                        # of a flag: its value may be the next argument
+    exact = true                        # of a flag: only where it stands alone, as `-Xcompiler` before a host flag
+    reported = true                         # of a flag: whoever builds has to know that it is left out
 
 A vendor without the file builds nothing that is publicly known: every field is then empty, and `kernels` is unknown.
 """
@@ -54,8 +57,9 @@ KINDS = (
     "target",
 )
 """What a row maps: endings of files; dotted Python names; keys of compiler arguments; environment variables; keywords
-of functions that compile when they run; libraries; compiler flags by how they begin, which are left out; packages of
-CMake, namespaces of its targets, its commands, its variables and its targets."""
+of functions that compile when they run; libraries; compiler flags, which are left out with a value behind `=` or a
+blank, and, where the row ends in `-`, `=` or `_`, with whatever goes on so; packages of CMake, namespaces of its
+targets, its commands, its variables and its targets."""
 
 _BUILD_KEYS = frozenset(
     {
@@ -72,7 +76,7 @@ _BUILD_KEYS = frozenset(
         "source",
     }
 )
-_ROW_KEYS = frozenset({"kind", "cuda", "use", "note", "note_zh", "source"})
+_ROW_KEYS = frozenset({"kind", "cuda", "use", "note", "note_zh", "source", "value", "exact", "reported"})
 
 
 class BuildRow(NamedTuple):
@@ -83,12 +87,18 @@ class BuildRow(NamedTuple):
         use: The target's; empty where nothing stands in its place.
         note: A remark; empty when there is none.
         source: Where this is known from, in full.
+        value: Of a flag: whether its value may stand behind it, as an argument of its own.
+        exact: Of a flag: whether it is left out only where it stands alone.
+        reported: Of a flag: whether a person has to know that it was left out, since results or the build depend on it.
     """
 
     cuda: str
     use: str
     note: Bilingual
     source: str
+    value: bool = False
+    exact: bool = False
+    reported: bool = False
 
 
 class BuildFacts(NamedTuple):
@@ -148,7 +158,10 @@ def _load(path: Path) -> BuildFacts:
         if cuda in of_kind:
             raise file.wrong(f"{where}: a second row of this kind")
         note = Bilingual(file.text(row, "note", where), file.text(row, "note_zh", where))
-        of_kind[cuda] = BuildRow(cuda, file.text(row, "use", where), note, file.cited(row, where))
+        marks = {key: row.get(key, False) for key in ("value", "exact", "reported")}
+        if not all(isinstance(mark, bool) for mark in marks.values()):
+            raise file.wrong(f"{where}: `value`, `exact` and `reported` are true or false")
+        of_kind[cuda] = BuildRow(cuda, file.text(row, "use", where), note, file.cited(row, where), **marks)
     texts = {key: file.text(build, key, "[build]") for key in _BUILD_KEYS - {"kernels", "cmake_begin", "source"}}
     return BuildFacts(
         kernels,

@@ -61,15 +61,17 @@ from typing import Any
 
 from torchferry.backends.base import Backend
 from torchferry.backends.datafile import DataFile, data_file
+from torchferry.backends.kernel_surface import KernelSurface, surface_of
 from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
 CUDA_SYNTAX = "cuda"
 """The `language` of a vendor whose compiler takes CUDA's."""
 
-CONTEXTS = ("namespace", "key", "device", "method")
+CONTEXTS = ("namespace", "key", "device", "method", "thrust", "type")
 """Where a word means CUDA: `::cuda::`; a dispatch key, `DispatchKey::CUDA` or `, CUDA,`; a type of device,
-`DeviceType::CUDA`; a method, `.is_cuda()`."""
+`DeviceType::CUDA`; a method, `.is_cuda()`; a namespace of Thrust, `thrust::cuda::`; `type` before a method that the
+type of a tensor does not have, `x.type().is_cuda()`, which its device has."""
 
 _TOP = frozenset(
     {
@@ -149,9 +151,10 @@ class KernelTable:
         families: Of CUDA's own names, those of the longest prefix first.
         refused: Names that a vendor's map has and that are not renamed, with the reason.
         limits: By architecture.
+        surface: The names that the plugin's public headers declare; None where nobody has listed them.
     """
 
-    def __init__(self, rules: DataFile, names: DataFile | None) -> None:
+    def __init__(self, rules: DataFile, names: DataFile | None, surface: KernelSurface | None = None) -> None:
         self._file = rules
         rules.check_keys(rules.document, _TOP, "top")
         self.language = rules.text(rules.document, "language", "top")
@@ -170,8 +173,12 @@ class KernelTable:
         self.families: tuple[Family, ...] = ()
         self.refused: dict[str, str] = {}
         self._by_start: dict[str, list[Family]] = {}
+        self.surface = surface
         if names is not None:
             self._read_names(names)
+        if surface is not None:
+            for name, use in surface.pairs.items():
+                self.names.setdefault(name, Renamed(name, use, "kernel_surface.toml"))
 
     @property
     def takes_cuda_syntax(self) -> bool:
@@ -262,8 +269,12 @@ def kernel_table(backend: type[Backend]) -> KernelTable | None:
 
 @lru_cache(maxsize=8)
 def _load(path: Path) -> KernelTable:
-    names = path.with_name("kernel_names.toml")
-    return KernelTable(DataFile(path), DataFile(names) if names.is_file() else None)
+    names, surface = path.with_name("kernel_names.toml"), path.with_name("kernel_surface.toml")
+    return KernelTable(
+        DataFile(path),
+        DataFile(names) if names.is_file() else None,
+        surface_of(surface) if surface.is_file() else None,
+    )
 
 
 def _note(file: DataFile, table: dict[str, Any], where: str) -> Bilingual | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -10,6 +11,9 @@ from torchferry.backends.target import Target
 from torchferry.cli.completion import target_option
 from torchferry.cli.ops_options import inference_option
 from torchferry.cli.writing import file_option, write
+from torchferry.core import exitcodes
+from torchferry.core.messages import say
+from torchferry.core.terminal import print_notice
 from torchferry.ops.prediction import predicted
 
 
@@ -31,3 +35,9 @@ def command(target: str, inference: bool, output_file: Path | None, model: str) 
     wanted = Target.named(target).for_installed_torch() if target else None
     needs = predicted(model, wanted, training=not inference)
     write(needs.to_json(), output_file)
+    for place in needs.broken:
+        print_notice(
+            say("NOT COMPLETE: the run stopped at {place}; what comes behind it was not seen", place=place).render()
+        )
+    if needs.broken:
+        sys.exit(exitcodes.ERROR)

@@ -17,11 +17,11 @@ from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import Message, language, say, say_plural
 from torchferry.core.terminal import print_data, print_notice, print_text
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateState, state_text
-from torchferry.kernels.listing import FORMATS, render, review_lines, summary, table
+from torchferry.kernels.listing import FORMATS, check_lines, render, review_lines, summary, table
 from torchferry.kernels.output import PortOutput, differences
 from torchferry.kernels.planning import plan_port
 from torchferry.kernels.ported_tree import PortedTree
-from torchferry.kernels.rules import read_rules
+from torchferry.kernels.rules import read_rules, without_effect
 
 _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 
@@ -151,6 +151,8 @@ def command(
         tests=tests,
     )
     ported = planned.ported
+    for text in without_effect(ported.rules.rules):
+        print_notice(text.render(lang))
     if gate is not None:
         ported = _with_gates(ported, GateRequest(gate, gate_only, gate_flag, default_rules=not drop_default_map), lang)
     if names is not None:
@@ -176,13 +178,17 @@ def command(
         unread = (f"{skipped}: {reason.render(lang)}" for skipped, reason in ported.skipped if skipped in ported.unread)
         print_notice(summary(ported).render(lang), *unread)
         sys.exit(exitcodes.FINDINGS if writes or is_work_left else exitcodes.CLEAN)
-    written = "" if check else _written(planned.write(), lang)
+    would_change: list[str] | None = None
+    if check:
+        would_change = [] if planned.is_written() else [write.path for write in writes]
+        written = "\n".join(check_lines(ported, would_change, lang)) if output_format == "text" else ""
+    else:
+        written = _written(planned.write(), lang)
     from torchferry.kernels.next_commands import next_commands
 
     following = next_commands(planned, path, requests is not None)
-    _print(ported, output_format, output_file, verbose, lang, written, following)
-    outdated = check and writes and not planned.is_written()
-    sys.exit(exitcodes.FINDINGS if is_work_left or outdated else exitcodes.CLEAN)
+    _print(ported, output_format, output_file, verbose, lang, written, following, would_change)
+    sys.exit(exitcodes.FINDINGS if is_work_left or would_change else exitcodes.CLEAN)
 
 
 def _with_gates(ported: PortedTree, request: GateRequest, lang: str) -> PortedTree:
@@ -245,9 +251,10 @@ def _print(
     lang: str,
     written: str,
     following: Iterable[tuple[Message, str]],
+    would_change: list[str] | None,
 ) -> None:
     if form != "text" or file is not None:
-        write(render(ported, form, lang), file)
+        write(render(ported, form, lang, would_change), file)
         if written:
             print_notice(*written.split("\n"))
         return

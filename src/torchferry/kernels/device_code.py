@@ -34,6 +34,11 @@ _MOST_DIGITS = 20
 _ARGUMENTS = lazy_regex(r"<[^<>(){};]*>\Z")
 """The arguments of a template, behind its name."""
 
+_OPENING = lazy_regex(r"<[ \t]*<[ \t]*<(?![<=])")
+_CLOSING = lazy_regex(r">[ \t]*>[ \t]*>(?=\s*\()|>>>")
+_LOOSE_END = lazy_regex(r">(?:[ \t]+>[ \t]*>|>[ \t]+>)")
+"""Around the geometry of a launch; CUDA's compiler takes them with blanks between, and others do not."""
+
 _BRACE = lazy_regex(r"[{};]")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
@@ -114,6 +119,9 @@ class DeviceCode:
         items: What is to be looked at in them.
         spans: Of the lines of functions for the device: first and last.
         macros: Those that it defines and that stand for a kernel or a launch.
+        bodies: Where the bodies of kernels and of functions for the device start and end.
+        launch_offsets: Where kernels are started, by `<<<`.
+        loose: What is written `<< <` and `>> >` in place of `<<<` and `>>>`: where each begins and ends.
     """
 
     kernels: tuple[Kernel, ...] = ()
@@ -121,6 +129,9 @@ class DeviceCode:
     items: list[ReviewItem] = field(default_factory=list)
     spans: list[tuple[int, int]] = field(default_factory=list)
     macros: tuple[DeviceMacro, ...] = ()
+    bodies: list[tuple[int, int]] = field(default_factory=list)
+    launch_offsets: list[int] = field(default_factory=list)
+    loose: list[tuple[int, int]] = field(default_factory=list)
 
     def holds_line(self, line: int) -> bool:
         """Whether a line is in a function for the device."""
@@ -166,6 +177,7 @@ class _Reader:
         ]
         kernels += [kernel for use in uses if use.macro.declares and (kernel := self._by_macro(use)) is not None]
         spans = [(kernel.line, kernel.last_line) for kernel in kernels]
+        result.bodies += [kernel.body for kernel in kernels if kernel.body[1] > kernel.body[0]]
         for word in ("__device__", "CUDA_CALLABLE", "C10_DEVICE", "C10_HOST_DEVICE", "__host__"):
             behind = 0
             for at in self.source.places(word):
@@ -174,6 +186,8 @@ class _Reader:
                 body = self._body(at)
                 if body is not None:
                     behind = body[1]
+                    if word != "__host__":
+                        result.bodies.append(body)
                     spans.append((self.source.position(at)[0], self.source.position(body[1])[0]))
         result.kernels = tuple(kernels)
         result.spans = _merged(spans)
@@ -210,17 +224,25 @@ class _Reader:
         return Kernel(name, self.path, line, text, (use.start, use.end), self.source.position(use.end)[0])
 
     def _launches(self) -> Iterator[Launch]:
-        code, at = self.code, self.code.find("<<<")
-        while at >= 0:
-            end = code.find(">>>", at, at + _LONGEST)
-            geometry = " ".join(code[at + 3 : end].split()) if end >= 0 else ""
+        code, text, result = self.code, self.source.text, self.result
+        for opening in _OPENING.finditer(code):
+            at, begin = opening.span()
+            if begin - at > 3 and _OPENING.fullmatch(text, at, begin) is None:
+                continue  # what is blank in the code is a string: `out << "text" << x`
+            closing = _CLOSING.search(code, begin, begin + _LONGEST)
+            if begin - at > 3 and closing is None:
+                continue
+            geometry = " ".join(code[begin : closing.start()].split()) if closing is not None else ""
+            if begin - at > 3:
+                result.loose.append((at, begin))
+            if closing is not None and _LOOSE_END.fullmatch(text, *closing.span()):
+                result.loose.append(closing.span())
             self._dynamic(at, geometry)
             if self._is_of_used(at):
-                at = code.find("<<<", at + 3)
                 continue
+            result.launch_offsets.append(at)
             geometry = geometry[:400]
             yield Launch(launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
-            at = code.find("<<<", at + 3)
 
     def _stop(self, at: int) -> int:
         """Return where the first of `{`, `}` and `;` stands behind an offset; the end of the file without one."""
@@ -391,6 +413,17 @@ def _size_of(kind: str) -> int | None:
         words = [word for word in words if word not in ("unsigned", "signed", "const") and (word != "int")]
         words = words[:1] or ["int"]
     return _SIZES.get(words[0]) if words else None
+
+
+def function_name(code: str, body: int) -> str:
+    """Return the name of the function whose body begins at an offset; empty where it cannot be told."""
+    start = max(code.rfind(mark, max(0, body - 2000), body) for mark in ";{}") + 1
+    opening = start
+    while (opening := code.find("(", opening, body) + 1) > 0:
+        name = called_function(code[max(start, opening - 300) : opening - 1])
+        if name:
+            return name
+    return ""
 
 
 def called_function(before: str) -> str:

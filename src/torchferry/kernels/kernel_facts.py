@@ -20,7 +20,6 @@ from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.tokens import SourceTokens, decode
 
 _CALL = lazy_regex(r"\b([A-Za-z_]\w*)\s*(?:<[^;{}()]{0,200}>\s*)?\(")
-_ATOMIC = lazy_regex(r"\batomic(?:Sub|Min|Max|Exch|Inc|Dec|And|Or|Xor)\w*(?=\s*\()")
 _DISPATCH = lazy_regex(r"\b(?!NV_)(?:\w{1,200}_)?DISPATCH_[A-Z0-9_]+(?=\s*\()")
 _SCALAR_TYPE = lazy_regex(r"(?:(?:at|c10|torch)::)?(?:ScalarType::|k)?([A-Z]\w*)")
 _TEMPLATE_TYPE = lazy_regex(r"\b(?:typename|class)\s+(\w+)")
@@ -37,6 +36,26 @@ _NUMBERS = frozenset({"int", "float", "double", "bool", "char", "short", "long",
 _SCALAR = lazy_regex(r"\b(?:float|double|half|__half|__nv_bfloat16|at::Half|at::BFloat16|c10::Half)\b")
 _ALIAS = lazy_regex(r"\busing\s+(\w+)\s*=\s*([\w:]+)\s*;")
 _OF_GEOMETRY = r"dim3|int|unsigned(?:\s+int)?|auto|u?int(?:32|64)_t|size_t|cudaStream_t"
+
+_VECTOR = lazy_regex(r"(u?char|u?short|u?int|u?long|u?longlong|float|double|half|__half|__nv_bfloat16)([1-4])\Z")
+_ELEMENTS = {
+    "char": "int8",
+    "uchar": "uint8",
+    "short": "int16",
+    "ushort": "uint16",
+    "int": "int32",
+    "uint": "uint32",
+    "long": "int64",
+    "ulong": "uint64",
+    "longlong": "int64",
+    "ulonglong": "uint64",
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "__nv_bfloat16": "bfloat16",
+}
+"""CUDA's vector types and their elements (`vector_types.h`)."""
 
 _MOST = 8
 _BACK = 6000
@@ -145,17 +164,11 @@ class KernelFacts:
         first, last = function.lines
         counts = Counter(kind for line, kind in self._items.get(function.path, ()) if first <= line <= last)
         counts.pop("kernel-rewrite", None)
-        return self._with_atomics(counts, function.path, function.body)
+        return tuple(sorted(counts.items()))
 
     def uses(self, kernel: Kernel) -> tuple[tuple[str, int], ...]:
         """Return what a kernel's body has that whoever writes it must know, by kind, with how many places."""
-        return self._with_atomics(Counter(dict(kernel.uses)), kernel.path, kernel.body)
-
-    def _with_atomics(self, counts: Counter[str], path: str, body: tuple[int, int]) -> tuple[tuple[str, int], ...]:
-        """Return counts with the atomics that are no item of a port: those that CUDA has on integers alone."""
-        if others := len(_ATOMIC.findall(self._source(path).code, *body)):
-            counts["atomic"] += others
-        return tuple(sorted(counts.items()))
+        return kernel.uses
 
     def shared(self, kernel: Kernel, called: tuple[CalledFunction, ...]) -> tuple[Message, ...]:
         """Return what a kernel and the functions that it calls declare as shared memory, with its bytes."""
@@ -240,7 +253,7 @@ class KernelFacts:
             pointed, star, _ = parameter.partition("*")
             kind = " ".join(_QUALIFIER.sub(" ", pointed).split())
             if star and template.isdisjoint(_WORD.findall(kind)):
-                found[kind] = None
+                found[_as_vector(kind)] = None
             elif not star and kind.count(" ") == 1 and _is_struct(kind.partition(" ")[0]):
                 is_open = True  # pointers are in what is passed
         if is_open:
@@ -342,6 +355,12 @@ def _is_struct(kind: str) -> bool:
 
 def _is_declared_at(kernel: Kernel, path: str, line: int) -> bool:
     return path == kernel.path and kernel.line <= line <= kernel.last_line
+
+
+def _as_vector(kind: str) -> str:
+    """Return a type, and of CUDA's vectors what they hold: `int4` are four 32-bit integers, and none of 4 bits."""
+    match = _VECTOR.match(kind)
+    return kind if match is None else f"{kind} ({match[2]} x {_ELEMENTS[match[1]]})"
 
 
 def _dispatch(macro: str, arguments: list[str]) -> str:

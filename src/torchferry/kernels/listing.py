@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -19,10 +19,20 @@ FORMATS = ("text", "json", "sarif", "html")
 _MOST_FILES = 8
 
 
-def render(ported: PortedTree, form: str, lang: str) -> str:
-    """Return the result in one of `FORMATS`."""
+def render(ported: PortedTree, form: str, lang: str, would_change: Iterable[str] | None = None) -> str:
+    """Return the result in one of `FORMATS`.
+
+    Args:
+        ported: The tree.
+        form: The form.
+        lang: The language.
+        would_change: The files that a port would write, where it is only checked; for JSON.
+    """
     if form == "json":
-        return json_text(document(ported, lang))
+        found = document(ported, lang)
+        if would_change is not None:
+            found["would_change"] = list(would_change)
+        return json_text(found)
     if form == "sarif":
         return json_text(_sarif(ported, lang))
     if form == "html":
@@ -68,6 +78,7 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
             else "0",
         ),
     ]
+    rows.append((say("names that were not understood"), visible(unknown_text(ported, lang))))
     if ported.guards:
         rows.append((say("macros that the build sets"), ", ".join(sorted(ported.guards))))
     if ported.skipped:
@@ -79,6 +90,16 @@ def table(ported: PortedTree, lang: str, commands: Iterable[tuple[Message, str]]
     width = max(map(display_width, titles))
     for title, (_, value) in zip(titles, rows, strict=True):
         yield f"{title}{' ' * (width - display_width(title))}  {value}"
+
+
+def unknown_text(ported: PortedTree, lang: str) -> str:
+    """Return how many names were not understood, with the first of them; `0` where the account is complete."""
+    names = ported.account.names
+    if not names:
+        return "0"
+    places = say_plural("{count} place", "{count} places", count=len(ported.account.unknown)).render(lang)
+    shown = ", ".join(names[:_MOST_FILES]) + (" ..." if len(names) > _MOST_FILES else "")
+    return f"{len(names)} ({places}): {shown}"
 
 
 def _gate(gate: GateResult, lang: str) -> str:
@@ -137,6 +158,7 @@ def document(ported: PortedTree, lang: str) -> dict[str, Any]:
             {"name": rule.name, "use": rule.use, "verdict": rule.verdict.value, "reason": rule.reason.render(lang)}
             for rule in ported.rules.rules
         ],
+        "account": ported.account.document(),
         "skipped": [{"path": path, "reason": reason.render(lang)} for path, reason in ported.skipped],
         "gates": [_gate_document(gate, lang) for gate in ported.gates],
         "kinds": {name: kind.document(lang) for name, kind in kinds().items()},
@@ -214,6 +236,26 @@ def _html(ported: PortedTree, lang: str) -> str:
         ]
         parts.append("</table>")
     return web_page(visible(title), _STYLE, ["\n".join(parts)], lang)
+
+
+def check_lines(ported: PortedTree, would_change: Collection[str], lang: str) -> Iterator[str]:
+    """Yield what a check found, each for itself: what would change, and what needs hands whatever is written."""
+    if would_change:
+        text = say_plural(
+            "{count} file would change: write it with the same command without --check",
+            "{count} files would change: write them with the same command without --check",
+            count=len(would_change),
+        )
+        yield text.render(lang)
+    else:
+        yield say("nothing would change: the port is as it would be written").render(lang)
+    if ported.by_hand:
+        text = say_plural(
+            "{count} file needs hands, which no port changes",
+            "{count} files need hands, which no port changes",
+            count=len(ported.by_hand),
+        )
+        yield text.render(lang)
 
 
 def summary(ported: PortedTree) -> Message:

@@ -133,7 +133,7 @@ def write_beside(
             if again is not None:
                 _refuse_unnamed(tree, again.journal)
                 undo(tree, again.journal)
-    refuse_changed(top, [(file.path, file.before) for file in ported.files])
+    refuse_changed(top, [(file.path, file.before) for file in ported.files if file.path not in ported.links])
     made = not os.path.lexists(out)
     try:
         (out if root == out else out.parent).mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ def write_over(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -
             originals.append(file.path)
             if file.new_path not in present:
                 writes.append(Write(_within(root, top / file.new_path), None, file.after, file.mode))
-        elif file.after != file.before:
+        elif file.after != file.before and file.path not in ported.links:  # what it points to is written itself
             writes.append(Write(_within(root, top / file.path), file.before, file.after, file.mode))
     written = len(writes)
     writes += _changed(root, neighbours)

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torchferry.backends.target import Target
+from torchferry.core.config import project_root
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
 from torchferry.kernels.buildfiles.joining import PortedNeighbour, port_builds
 from torchferry.kernels.output import PortOutput, is_written, original_contents, place_of, write_beside, write_over
 from torchferry.kernels.ported_tree import PortedTree, port_tree
@@ -26,6 +29,7 @@ class PortPlan:
         place: The folder that it is written to; None where it is written over the tree.
         builds: The build files outside of the tree.
         tests: The tests that are extended.
+        is_default_place: Whether nobody named the folder.
     """
 
     source: Path
@@ -33,6 +37,7 @@ class PortPlan:
     place: Path | None
     builds: tuple[PortedNeighbour, ...] = ()
     tests: tuple[PortedNeighbour, ...] = ()
+    is_default_place: bool = False
 
     @property
     def neighbours(self) -> tuple[PortedNeighbour, ...]:
@@ -44,9 +49,16 @@ class PortPlan:
         return self.place is not None and is_written(self.ported, self.place, self.neighbours)
 
     def write(self) -> PortOutput:
-        """Write all of it, or nothing; raises what `write_beside` and `write_over` do."""
+        """Write all of it, or nothing.
+
+        Raises:
+            UsageError: the default output of a whole project would lie outside of it.
+            TorchferryError: as `write_beside` and `write_over` do.
+        """
         if self.place is None:
             return write_over(self.ported, self.neighbours)
+        if self.is_default_place:
+            _refuse_outside(self.ported.root, self.place)
         return write_beside(self.ported, self.place, self.neighbours, self.source)
 
 
@@ -106,5 +118,25 @@ def plan_port(
         changed_tests = port_tests(tests, target, place, lambda paths: original_contents(place, paths) if place else {})
     items = tuple(item for each in (*changed_builds, *changed_tests) for item in each.items)
     return PortPlan(
-        path, replace(ported, items=ported.items + items), place, tuple(changed_builds), tuple(changed_tests)
+        path,
+        replace(ported, items=ported.items + items),
+        place,
+        tuple(changed_builds),
+        tuple(changed_tests),
+        is_default_place=out is None and not in_place,
+    )
+
+
+def _refuse_outside(root: Path, place: Path) -> None:
+    """Refuse the default output of a tree that is a whole project: it would lie beside the project.
+
+    Raises:
+        UsageError: it is.
+    """
+    project = project_root(root)
+    if project is None or Path(os.path.realpath(place)).is_relative_to(os.path.realpath(project)):
+        return
+    raise UsageError(
+        say("{root} is the whole project: its port {place} would lie outside of it", root=root, place=place),
+        say("name the folder of the sources, an output with --out, or --in-place; nothing was written"),
     )

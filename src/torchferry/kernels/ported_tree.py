@@ -7,28 +7,31 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import KernelTable, kernel_table
 from torchferry.backends.target import Target
+from torchferry.core.config import project_root
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_with_mode
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
+from torchferry.kernels.account import UNKNOWN, PortAccount, Unexplained, UnknownName, account_of
 from torchferry.kernels.buildfiles import is_build_file, port_build_data
 from torchferry.kernels.buildfiles.model import BuildSettings
 from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
+from torchferry.kernels.ptx import reached, sentence
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
-from torchferry.kernels.tokens import SourceTokens, decode, encode, words_of
+from torchferry.kernels.tokens import SourceTokens, decode, encode, readable, words_of
 from torchferry.kernels.words import WordJudge
 from torchferry.source.kinds import HEADER_HEAD, Kind, is_bare_header, kind_of
 from torchferry.source.tree import NEVER_ENTERED, is_build_output, is_control_name
@@ -37,6 +40,10 @@ _FOREIGN = frozenset({"hip", "rocm", "mlu", "mps", "xpu", "sycl", "ascend", "cam
 """Folders in which other makers' ports lie, beside those called like a target."""
 
 _HALF = lazy_regex(rb"\b__half2?\b|\bcuda_(?:fp16|bf16)\.h")
+_LONGEST_LINK = 1000
+_LINK_TEXT = lazy_regex(rb"[\w./+-]+\.\w+\s*\Z")
+"""What git writes in place of a link where links are switched off: the path that it points to."""
+
 _HOST_SOURCES = (".cpp", ".cc", ".cxx", ".c")
 _DEEPEST = 64
 _PORTING = say("porting files")
@@ -84,6 +91,8 @@ class PortedTree:
         rules: The user's rules, with what became of each.
         skipped: Files that were not read, with the reason.
         unread: Those of them, and folders, that the system refused to read.
+        account: What became of the words of CUDA in code.
+        links: Files that are links to others of the project, whose content they were ported with.
         libraries: The libraries of CUDA that are called, by file.
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
@@ -106,6 +115,8 @@ class PortedTree:
     gates: tuple[GateResult, ...] = ()
     further: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    account: PortAccount = field(default_factory=PortAccount)
+    links: frozenset[str] = frozenset()
 
     @property
     def sources(self) -> int:
@@ -179,7 +190,7 @@ def port_tree(
         UsageError: a folder to be left out is not there, or nothing is known about the target's kernels.
     """
     table = table_of(target)
-    chosen = rule_set(rules or {}, table, allow_unsafe)
+    chosen = rule_set(rules or {}, table, allow_unsafe, not drop_default_map)
     top = root if root.is_dir() else root.parent
     ignored = _ignored(top, ignore)
     listing = _Listing(top, ignored, {os.path.realpath(path) for path in skip})
@@ -189,7 +200,7 @@ def port_tree(
         listing.walk("", 0)
     else:
         listing.add(root.name)
-    judge = WordJudge(table, chosen.names, not drop_default_map)
+    judge = WordJudge(table, chosen.names, not drop_default_map, chosen.contexts)
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
@@ -211,6 +222,9 @@ def port_tree(
                 if not data.isascii() and not _is_utf8(data):
                     items.append(ReviewItem(path, 1, 1, "encoding", say("the file is not UTF-8"), ""))
         files.append(PortedFile(path, new_path, data, after, mode, source, not source and is_build_file(path)))
+    for path in listing.left:
+        message = say("the file is a link out of the project, and was not read")
+        items.append(ReviewItem(path, 1, 1, "not-read", message, ""))
     _with_macros(ported, files, judge, known, limit)
     if any(file.builds for file in files):
         half = has_half_in_host_code(files)
@@ -218,6 +232,7 @@ def port_tree(
         files = [file if not file.builds else _ported_build(file, settings, items) for file in files]
     declared = frozenset[str]().union(*(done.declared for done in ported.values()))
     items += _items_of(ported, declared)
+    items += _kernel_sentences(ported)
     for rule in chosen.rules:
         if rule.verdict is RuleVerdict.UNSAFE:
             message = say("`{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason)
@@ -240,6 +255,8 @@ def port_tree(
         tuple(sorted(ignored)),
         further={path: done.further for path, done in ported.items() if done.further},
         unread=tuple(listing.unread),
+        links=frozenset(listing.links),
+        account=account_of(_unknown_names(ported, declared), declared, guards, table),
     )
 
 
@@ -304,13 +321,41 @@ def has_half_in_host_code(files: Iterable[PortedFile]) -> bool:
     return any(file.path.endswith(_HOST_SOURCES) and _HALF.search(file.before) is not None for file in files)
 
 
-def _items_of(ported: Mapping[str, PortedText], declared: frozenset[str]) -> Iterable[ReviewItem]:
-    """Yield the items of all files, and the names that look like CUDA's and that no file declares."""
-    for done in ported.values():
+def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Iterable[ReviewItem]:
+    """Yield the items of all files, and the names that nothing in the tree explains."""
+    for path, done in ported.items():
         yield from done.items
-        for name, item in done.api.items():
-            if name not in declared:
-                yield item
+        for each in _left(done, declared):
+            yield ReviewItem(path, *each.places[0], each.kind, each.message, each.excerpt)
+
+
+def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
+    """Yield one item for each kernel whose body, or what it calls, is written in PTX."""
+    functions = [each for done in ported.values() for each in done.functions]
+    if not any(each.uses for each in functions):
+        return
+    for path, done in ported.items():
+        by_name = {each.name: each for each in done.functions}
+        for kernel in done.kernels:
+            own = by_name.get(kernel.name)
+            message = sentence(kernel.name, reached(own, functions)) if own is not None else None
+            if message is not None:
+                yield ReviewItem(path, kernel.line, 1, "ptx-kernel", message, readable(kernel.signature)[:160])
+
+
+def _left(done: PortedText, declared: Container[str]) -> Iterable[Unexplained]:
+    """Yield what stays unexplained of a file: no file declares it, and no condition asks the build for it."""
+    for each in done.unexplained.values():
+        if each.declared_as not in declared and not (each.kind == "unknown-name" and each.name in done.guards):
+            yield each
+
+
+def _unknown_names(ported: Mapping[str, PortedText], declared: Container[str]) -> Iterable[UnknownName]:
+    """Yield the places of the names that were not understood."""
+    for path, done in ported.items():
+        for each in _left(done, declared):
+            if each.kind == UNKNOWN:
+                yield from (UnknownName(each.name, path, line, column) for line, column in each.places)
 
 
 def _own_names(
@@ -421,6 +466,9 @@ class _Listing:
         self.paths: list[str] = []
         self.skipped: list[tuple[str, Message]] = []
         self.unread: list[str] = []
+        self.links: dict[str, str] = {}  # by path, the file of the project that is read in its place
+        self.left: list[str] = []  # links to sources that are not read
+        self._inside: str | None = None
 
     def add(self, path: str) -> None:
         self.paths.append(path)
@@ -442,7 +490,7 @@ class _Listing:
             if path in self.ignore or is_control_name(entry.name):
                 continue
             if entry.is_symlink():
-                self.skipped.append((path, say("is a link")))
+                self._link(path, entry)
             elif entry.is_dir(follow_symlinks=False):
                 if entry.name in NEVER_ENTERED or (self.skip and os.path.realpath(entry.path) in self.skip):
                     continue
@@ -455,10 +503,35 @@ class _Listing:
             else:
                 self.skipped.append((path, say("is a pipe, a socket or a device")))
 
+    def _link(self, path: str, entry: os.DirEntry[str]) -> None:
+        """Note a link: what it points to in the project is read, and nothing outside of it."""
+        end = os.path.realpath(entry.path)
+        builds = is_source(path) or entry.name in ("setup.py", "CMakeLists.txt")
+        if builds and os.path.isfile(end) and self._is_inside(end):
+            self.links[path] = end
+            self.paths.append(path)
+            return
+        if builds:
+            self.left.append(path)
+        self.skipped.append((path, say("is a link")))
+
+    def _is_inside(self, end: str) -> bool:
+        """Whether the end of a link is in the project, or without one in the tree itself."""
+        if self._inside is None:
+            project = project_root(Path(self.top))
+            self._inside = os.path.realpath(self.top if project is None else project)
+        return end.startswith(self._inside.rstrip(os.sep) + os.sep)
+
     def read(self, path: str) -> tuple[bytes | None, int]:
-        full = os.path.join(self.top, path)
+        full = self.links.get(path) or os.path.join(self.top, path)
         try:
-            return read_with_mode(full)
+            data, mode = read_with_mode(full)
+            if path not in self.links and len(data) < _LONGEST_LINK and _LINK_TEXT.match(data) and is_source(path):
+                end = os.path.realpath(os.path.join(os.path.dirname(full), os.fsdecode(data.strip())))
+                if os.path.isfile(end) and self._is_inside(end):
+                    self.links[path] = end
+                    return read_with_mode(end)[0], mode
+            return data, mode
         except OSError as error:
             self._cannot_read(path, error)
             return None, 0

@@ -17,18 +17,32 @@ from dataclasses import dataclass, field
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
-from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code
+from torchferry.kernels.account import Unexplained
+from torchferry.kernels.cuda_namespace import cuda_word
+from torchferry.kernels.declarations import is_declared, is_declared_by_macro
+from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code, function_name
 from torchferry.kernels.device_macros import DeviceMacro
+from torchferry.kernels.hazards import hazards
 from torchferry.kernels.headers import header_use
+from torchferry.kernels.ptx import FunctionPtx, PtxUse, ptx_use
+from torchferry.kernels.receivers import has_no_such_method, type_before
 from torchferry.kernels.review import ReviewItem
-from torchferry.kernels.tokens import Directive, SourceTokens, TokenKind, encode, is_word, last_word, readable, words_of
+from torchferry.kernels.tokens import (
+    Directive,
+    SourceTokens,
+    TokenKind,
+    before,
+    encode,
+    is_word,
+    last_word,
+    readable,
+    words_of,
+)
 from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
-_LIBTORCH = ("at", "c10")
-"""Namespaces of libtorch that hold one called `cuda`."""
-
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
+_PROPERTIES = lazy_regex(r"DevicePropert|DeviceProp\b|deviceProp")
 _CALL = lazy_regex(r"\s*\(")
 _COMPARED = lazy_regex(r"__CUDA_ARCH__\s*(?:\)\s*)?[<>=!]|[<>=]\s*(?:\(\s*)?__CUDA_ARCH__|__CUDA_ARCH__\s*[/*%+-]")
 _CUDA_STRING = lazy_regex(r'"cuda(?::\d+)?"')
@@ -36,10 +50,18 @@ _MODEL_LOAD = lazy_regex(r"\bjit\s*::\s*load\s*\(")
 _SPLIT = lazy_regex(r"\\\r?\n")
 _TRIGRAPH = lazy_regex(r"\?\?/(?=\r?\n)|^[ \t]*\?\?=", 8)
 _PASTE = lazy_regex(r"\b(?=\w+\s*##)\w*(?:cuda|CUDA|cublas|cudnn)\w*\s*##|##\s*\w*(?:cuda|CUDA|Cuda)\w*")
-_OF_THE_DEVICE = ("device-runtime", "float64")
+_OF_THE_DEVICE = ("device-runtime", "float64", "device-clock")
 """Kinds that are of no consequence on the host."""
 
-_FEATURES = frozenset({"atomic", "warp-intrinsic", "cooperative-groups", "tensor-core", "texture"})
+_PROSE = frozenset({"pragma", "error", "warning"})
+"""Lines of the preprocessor whose words are no names: a compiler leaves out, or prints, what it does not know there."""
+
+_FEATURES = frozenset(
+    {
+        *("warp-intrinsic", "warp-size", "cooperative-groups", "tensor-core", "texture", "launch-bounds", "cluster"),
+        *("async-copy", "cache-hint", "integer-dot", "managed-memory", "device-clock", "kernel-parameter"),
+    }
+)
 """Kinds of which one place of a file is an item, and of which each place counts for the kernel that it is in."""
 
 _DEVICE_MARKS = ("__device__", "__global__", "__host__", "__CUDA", "cuda")
@@ -47,10 +69,6 @@ _OF_THE_HOST = lazy_regex(
     r"(?:\s|volatile\b|__volatile__\b|inline\b|goto\b)*\(\s*\"(?!\s*(?:[{@]|[a-z]\w*\.\w)|[^\"\n]*\b[a-z]\w*\.[a-z]\w*)"
 )
 """The start of an assembler instruction that is none of PTX, whose instructions have types behind a point."""
-
-_STATEMENT = frozenset(
-    {"return", "else", "new", "delete", "throw", "case", "goto", "co_return", "do", "and", "or", "not"}
-)
 
 
 @dataclass
@@ -64,11 +82,12 @@ class PortedText:
         kernels: Its kernels.
         launches: Where it starts kernels.
         macros: Those that it defines and that stand for a kernel or a launch.
-        api: Names that look like CUDA's and are in no table, with the first place of each.
-        declared: Those of them, and of the project's own, that the file declares.
+        unexplained: Names that nothing here explains; one that a file of the tree declares is the project's own.
+        declared: Those of them that the file declares.
         own: Names of the project with CUDA in them, with how often each is used.
         guards: Those of them that a condition of the preprocessor asks for, with the lines.
         libraries: The libraries of CUDA that it calls.
+        functions: Its kernels and functions for the device, with the assembler of each.
         further: Lines and kinds of further places like an item's, that count for the function that they are in.
     """
 
@@ -78,12 +97,13 @@ class PortedText:
     kernels: tuple[Kernel, ...] = ()
     launches: tuple[Launch, ...] = ()
     macros: tuple[DeviceMacro, ...] = ()
-    api: dict[str, ReviewItem] = field(default_factory=dict)
+    unexplained: dict[str, Unexplained] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     own: Counter[str] = field(default_factory=Counter)
     guards: dict[str, list[int]] = field(default_factory=dict)
     libraries: set[str] = field(default_factory=set)
     further: list[tuple[int, str]] = field(default_factory=list)
+    functions: tuple[FunctionPtx, ...] = ()
 
 
 def port_text(
@@ -110,7 +130,7 @@ def port_text(
         known_words = words_of(encode(text))
         judge.learn(known_words)
     words = judge.of_interest(known_words)
-    if not words and "<<<" not in text and not macros:
+    if not words and "<<" not in text and "tile" not in text and not macros:
         return PortedText(text)
     return _FilePort(path, SourceTokens(text, known_words), judge, files, shared_limit, macros or {}).run(words)
 
@@ -136,6 +156,8 @@ class _FilePort:
         self.shared_limit = shared_limit
         self.result = PortedText(self.text)
         self.renamed: list[Edit] = []
+        self.ptx: list[PtxUse] = []
+        self.stays: set[int] = set()  # where a name stays though its word is renamed elsewhere
         self.has_warp_words = False
 
     def run(self, words: list[str]) -> PortedText:
@@ -148,21 +170,27 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        marks = "kernel" in places or "shared" in places or "<<<" in self.text or "__device__" in self.text
+        starts = "<<<" in self.text or "<< <" in self.text or "< <<" in self.text
+        marks = "kernel" in places or "shared" in places or starts or "__device__" in self.text
         if marks or self.macros:
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
+        self._hazards(code, words)
+        if code.bodies and self.judge.table.takes_cuda_syntax:
+            result.functions = tuple(self._functions(code))
         result.items = [item for item in result.items if item.kind not in _OF_THE_DEVICE or code.holds_line(item.line)]
         result.kernels = _with_uses(code.kernels, result.items, result.further)
         doubles = [item for item in result.items if item.kind == "float64"]
         result.items = [item for item in result.items if item.kind != "float64" or item is doubles[0]]
         result.further += [(item.line, item.kind) for item in doubles[1:]]
         if not self.judge.table.takes_cuda_syntax:
-            requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
-            result.items = [item for item in result.items if item.line not in requested]
-            result.items += map(self._to_rewrite, result.kernels)
+            self._leave_kernels(code)
+        else:
+            self.renamed += [Edit(start, end, self.text[start] * 3) for start, end in code.loose]
         self._odd_places()
+        if self.stays:
+            self.renamed = [edit for edit in self.renamed if edit.start not in self.stays]
         if self.renamed:
             result.replacements = sorted(self.renamed)
             result.text = apply_edits(self.text, result.replacements)
@@ -170,6 +198,33 @@ class _FilePort:
         lines = {(item.line, item.kind, item.message): item for item in reversed(result.items)}  # one for each line
         result.items = list(reversed(lines.values()))
         return result
+
+    def _leave_kernels(self, code: DeviceCode) -> None:
+        """Take what stands in code for the device off the list: it is written anew, and each kernel is an item."""
+        result = self.result
+        requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
+        result.items = [item for item in result.items if item.line not in requested]
+        result.items += map(self._to_rewrite, result.kernels)
+        for name, each in tuple(result.unexplained.items()):
+            places = tuple(place for place in each.places if not code.holds_line(place[0]))
+            if places:
+                result.unexplained[name] = each._replace(places=places)
+            else:
+                del result.unexplained[name]
+
+    def _hazards(self, code: DeviceCode, words: list[str]) -> None:
+        """Add what device code, or a branch by an architecture, takes for granted without a name that says so."""
+        names = [word for word in words if self.judge.meanings[word].place == "number"]
+        if not (code.bodies or names or "tiled_partition" in self.text or "thread_block_tile" in self.text):
+            return
+        sizes = self._warps()
+        offsets: dict[tuple[str, Message], None] = {}
+        for hazard in hazards(self.source, code, names, sizes):
+            if (hazard.kind, hazard.message) in offsets:
+                self.result.further.append((self.source.position(hazard.offset)[0], hazard.kind))
+                continue
+            offsets[hazard.kind, hazard.message] = None
+            self.result.items.append(self._item(hazard.offset, hazard.kind, hazard.message))
 
     def _to_rewrite(self, kernel: Kernel) -> ReviewItem:
         table = self.judge.table
@@ -187,7 +242,7 @@ class _FilePort:
         if meaning.place == "header":
             if not meaning.owner:
                 return
-        elif meaning.place in ("kernel", "shared"):
+        elif meaning.place in ("kernel", "shared", "number"):
             return
         elif meaning.place:
             getattr(self, f"_place_{meaning.place.replace('-', '_')}")(word)
@@ -206,25 +261,51 @@ class _FilePort:
     def _owned(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
         """Note a name that is in no table: whether the file declares it, and where it is used."""
         result = self.result
-        result.own[word] += len(places)
-        is_declared = False
+        if meaning.owner != "device":
+            result.own[word] += len(places)
+        declared = False
+        left = []
         for at in places:
             directive = self.source.directive_at(at)
-            if not is_declared and self._is_declaration(at, at + len(word), directive):
-                is_declared = True
+            if directive is None or directive.word not in _PROSE:
+                left.append(at)
+            if not declared and self._is_declaration(at, at + len(word), directive):
+                declared = True
                 result.declared.add(word)
             asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
             if asks and not word.startswith("__"):  # such names are the compiler's
                 result.guards.setdefault(word, []).append(self.source.position(at)[0])
-        if meaning.owner == "api":
-            message = say("the target's table does not have `{name}`, and the project does not define it", name=word)
-            result.api[word] = self._item(places[0], "unknown-name", message)
+        if not left:
+            return
+        places, count = left, str(len(left))
+        if meaning.owner == "device":
+            message = say(
+                "`{name}` looks like CUDA's device language: no public source shows that the target has it "
+                "(uses: {count})",
+                name=word,
+                count=count,
+            )
+            self._unexplained(word, word, "device-function", message, places)
+        else:
+            message = say(
+                "nothing explains `{name}`: no table has it, and no file here declares it (uses: {count})",
+                name=word,
+                count=count,
+            )
+            self._unexplained(word, word, "unknown-name", message, places)
+
+    def _unexplained(self, name: str, declared_as: str, kind: str, message: Message, places: list[int]) -> None:
+        lines = tuple(map(self.source.position, places))
+        excerpt = self.source.line_text(places[0])
+        self.result.unexplained[name] = Unexplained(name, declared_as, kind, message, lines, excerpt)
 
     def _reviewed(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
         kind = meaning.kind
         if kind == "version-guard":
             self._version(word, places)
             return
+        if kind == "atomic":
+            return  # one item for each type: `hazards`
         if kind in ("texture", "float64") and word in ("texture", "surface"):
             places = [at for at in places if self.text[at + len(word) :].lstrip()[:1] == "<"]
         if kind == "tensor-core" and word == "wmma":
@@ -237,6 +318,9 @@ class _FilePort:
                 places = [at for at in places if not _OF_THE_HOST.match(self.text, at + len(word))]
         if word in MASKS and not self.has_warp_words:
             return
+        if kind == "inline-assembly":
+            self._assembly(places)
+            return
         listed = places if meaning.every or kind in _OF_THE_DEVICE else places[:1]
         for at in listed:
             self.result.items.append(self._item(at, kind, self._message(kind, word, meaning, len(places))))
@@ -244,6 +328,32 @@ class _FilePort:
             self.result.further += [(self.source.position(at)[0], kind) for at in places[len(listed) :]]
         if kind == "library-call":
             self.result.libraries.add(_library(word))
+
+    def _assembly(self, places: list[int]) -> None:
+        """List each assembler instruction with what stands in its place."""
+        for at in places:
+            use = ptx_use(self.source, at)
+            self.ptx.append(use)
+            self.result.items.append(self._item(at, "inline-assembly", use.message()))
+
+    def _functions(self, code: DeviceCode) -> Iterator[FunctionPtx]:
+        """Yield the kernels and functions for the device, each with its PTX."""
+        text = self.source.code
+        kernels = {kernel.body: kernel for kernel in code.kernels}
+        for body in dict.fromkeys(code.bodies):
+            kernel = kernels.get(body)
+            name = kernel.name if kernel is not None else function_name(text, body[0])
+            uses = tuple(use for use in self.ptx if body[0] <= use.offset < body[1])
+            if name:
+                yield FunctionPtx(name, uses, text, body)
+
+    def _warps(self) -> str:
+        """Return how many threads a warp has on the target's cards, in words; empty where that is not known."""
+        sizes: dict[int, list[str]] = {}
+        for limit in self.judge.table.limits:
+            if limit.warp:
+                sizes.setdefault(limit.warp, []).append(limit.architecture)
+        return ", ".join(f"{', '.join(names)}: {warp}" for warp, names in sorted(sizes.items()))
 
     def _message(self, kind: str, word: str, meaning: WordMeaning, count: int) -> Message:
         times = str(count)
@@ -271,13 +381,9 @@ class _FilePort:
 
     def _about_warps(self, word: str, count: str) -> Message:
         """Say how many threads a warp has on the target's cards, where that is known."""
-        sizes: dict[int, list[str]] = {}
-        for limit in self.judge.table.limits:
-            if limit.warp:
-                sizes.setdefault(limit.warp, []).append(limit.architecture)
-        if not sizes:
+        known = self._warps()
+        if not known:
             return say("`{name}` (uses: {count})", name=word, count=count)
-        known = ", ".join(f"{', '.join(names)}: {warp}" for warp, names in sorted(sizes.items()))
         return say("`{name}` (uses: {count}); threads of a warp: {known}", name=word, count=count, known=known)
 
     def _version(self, word: str, places: list[int]) -> None:
@@ -291,59 +397,38 @@ class _FilePort:
     # --- words whose place decides ---
 
     def _place_cuda(self, word: str) -> None:
-        row = self.judge.table.contexts.get(("namespace", "cuda")) if self.judge.default else None
-        use = self.judge.own.get("::cuda::", "") or (row.use if row is not None else "")
-        text = self.text
-        unclear: list[int] = []
-        libtorch: list[int] = []
-        for at in self.source.places(word):
-            before = self._before(at)
-            if before == "::" and (use or not self.judge.table.takes_cuda_syntax):
-                owner = last_word(text[max(0, at - 80) : text.rindex("::", 0, at)].rstrip())
-                if owner in _LIBTORCH and use:
-                    self.renamed.append(Edit(at, at + 4, use))
-                    continue
-                if owner in _LIBTORCH:
-                    libtorch.append(at)
-                    continue
-                if owner == "torch":
-                    message = say("`torch::cuda` has no counterpart in libtorch for the target")
-                    self.result.items.append(self._item(at, "torch-device", message))
-                    continue
-            behind = text[at + 4 : at + 60].lstrip()
-            if before in (".", "->") and behind.startswith("("):
-                message = say("`.cuda()` moves a tensor to CUDA: write `.to(...)` with the target's device")
-                self.result.items.append(self._item(at, "torch-device", message))
-            elif behind.startswith("::") and before != "::":
-                unclear.append(at)
-            else:
-                self.result.own[word] += 1
-                if before in ("(", ",") and behind[:1] in (",", ")"):
-                    message = say("`{name}` is an argument: a macro may join it to a longer name", name=word)
-                    self.result.items.append(self._item(at, "built-name", message))
-        if unclear:
+        found = cuda_word(self.source, self.judge)
+        self.renamed += found.renamed
+        self.stays |= found.stays
+        self.result.items += [self._item(*item) for item in found.items]
+        if found.arguments:
+            self.result.own[word] += found.arguments
+        if found.unclear:
             message = say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
-                count=len(unclear),
+                count=len(found.unclear),
             )
-            self.result.items.append(self._item(unclear[0], "unknown-name", message))
-
-        if libtorch:
+            self._unexplained("cuda::", word, "unknown-name", message, found.unclear)
+        if found.others:
+            self._owned(word, WordMeaning(owner="project"), found.others)
+        for name, places in found.undeclared.items():
             message = say(
-                "`{name}` is libtorch's CUDA namespace (uses: {count})", name="::cuda", count=str(len(libtorch))
+                "`{name}` stays: the headers of the target's plugin do not declare its counterpart (uses: {count})",
+                name=name,
+                count=str(len(places)),
             )
-            self.result.items.append(self._item(libtorch[0], "torch-device", message))
+            self._unexplained(name, name.rpartition("::")[2], "no-counterpart", message, places)
 
     def _place_key(self, word: str) -> None:
-        contexts = self.judge.table.contexts if self.judge.default else {}
+        contexts = self.judge.contexts
         for at in self.source.places(word):
-            before, behind = self._before(at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
+            ahead, behind = before(self.text, at), self.text[at + len(word) : at + len(word) + 200].lstrip()[:1]
             row = None
-            if before == "::":
+            if ahead == "::":
                 owner = last_word(self.text[max(0, at - 120) : self.text.rindex("::", 0, at)].rstrip())
                 if owner in _KEY_OWNERS:
                     row = contexts.get(("device", word)) or contexts.get(("key", word))
-            elif before == "," and behind == ",":
+            elif ahead == "," and behind == ",":
                 row = contexts.get(("key", word))
             if row is not None:
                 self.renamed.append(Edit(at, at + len(word), row.use))
@@ -352,16 +437,41 @@ class _FilePort:
                 self.result.items.append(self._item(at, "torch-device", message))
 
     def _place_method(self, word: str) -> None:
-        row = self.judge.table.contexts.get(("method", word)) if self.judge.default else None
+        contexts = self.judge.contexts
+        row, of_type = contexts.get(("method", word)), contexts.get(("type", "type"))
+        others = []
         for at in self.source.places(word):
             is_called = _CALL.match(self.text, at + len(word)) is not None
-            if row is not None and is_called and self._before(at) in (".", "->"):
-                self.renamed.append(Edit(at, at + len(word), row.use))
-            elif is_called and self._before(at) in (".", "->"):
+            if not is_called or before(self.text, at) not in (".", "->"):
+                others.append(at)
+                continue
+            if row is None:
                 message = say("`is_cuda()` returns false for the target's tensors")
                 self.result.items.append(self._item(at, "torch-device", message))
-            else:
-                self.result.own[word] += 1
+                continue
+            kind = type_before(self.source.code, at)
+            if kind is not None and of_type is not None:
+                self.renamed.append(Edit(kind, kind + len("type"), of_type.use))
+            elif kind is not None or has_no_such_method(self.source.code, at):
+                message = say(
+                    "`{name}()` of a type stays: a type has no `{use}()`; ask the tensor, or its device",
+                    name=word,
+                    use=row.use,
+                )
+                self.result.items.append(self._item(at, "no-counterpart", message))
+                continue
+            self.renamed.append(Edit(at, at + len(word), row.use))
+        if others:
+            self._owned(word, WordMeaning(owner="project"), others)
+
+    def _place_capability(self, word: str) -> None:
+        """Report the numbers of a card's architecture, where the file asks for a card's properties."""
+        if not _PROPERTIES.search(self.text):
+            return
+        for at in self.source.places(word):
+            if before(self.text, at) in (".", "->") and _CALL.match(self.text, at + len(word)) is None:
+                message = say("`{name}` is a number of NVIDIA's architectures", name=word)
+                self.result.items.append(self._item(at, "capability", message))
 
     def _place_arch(self, word: str) -> None:
         """Rename `__CUDA_ARCH__` where it only asks for device code; report where its value counts."""
@@ -380,29 +490,16 @@ class _FilePort:
 
     def _place_device_runtime(self, word: str) -> None:
         for at in self.source.places(word):
-            if _CALL.match(self.text, at + len(word)) is not None and self._before(at) not in (".", "->"):
+            if _CALL.match(self.text, at + len(word)) is not None and before(self.text, at) not in (".", "->"):
                 message = say("`{name}` on the device needs support by the runtime", name=word)
                 self.result.items.append(self._item(at, "device-runtime", message))
 
-    def _before(self, at: int) -> str:
-        """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
-        text = self.text[max(0, at - 200) : at].rstrip()
-        if text.endswith(("::", "->")):
-            return text[-2:]
-        return last_word(text) or text[-1:]
-
     def _is_declaration(self, start: int, end: int, directive: Directive | None) -> bool:
         """Whether a name is declared at a place, as far as the tokens around it tell."""
-        if directive is not None and directive.word == "define":
-            return not self.text[directive.body : start].strip()
-        before = self._before(start)
-        if not before:
-            return False
-        behind = self.text[end : end + 200].lstrip()[:1]
-        if before in ("class", "struct", "enum", "union", "using", "namespace", "typename"):
-            return True
-        is_type = (before[-1].isalnum() or before[-1] == "_") and before not in _STATEMENT and not before[0].isdigit()
-        return behind in ("(", "{", "=", ";", "[", ",", ")", ":") and (is_type or before in ("*", "&", ">"))
+        code = self.source.code
+        if directive is not None:
+            return directive.word == "define" and is_declared_by_macro(code, directive.body, start, end)
+        return is_declared(code, start, end)
 
     # --- headers, strings, and what has no name ---
 

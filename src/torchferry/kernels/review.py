@@ -77,6 +77,12 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "ptx-kernel",
+        say("the kernel, or a function that it calls, is written in PTX"),
+        say("where it rests on an instruction, write a new kernel or use the vendor's; else write it in C++"),
+        blocks=True,
+    ),
+    ReviewKind(
         "tensor-core",
         say("wmma and mma are NVIDIA's matrix instructions, with their own shapes and layouts"),
         say("use the target's matrix instructions or its library, or leave the kernel out"),
@@ -96,8 +102,8 @@ _KINDS = (
     ),
     ReviewKind(
         "unknown-name",
-        say("the name looks like CUDA's, and no table has it; the project does not define it either"),
-        say("find the target's name, and give it with `--map`"),
+        say("the name looks like CUDA's, and no table has it; no file here declares it either"),
+        say("find the target's name, and give it with `--map`; declare in a file of the tree what is your own"),
         blocks=True,
     ),
     ReviewKind(
@@ -117,6 +123,66 @@ _KINDS = (
         say("THC was removed from torch in 1.11; the target's plugin has none of it"),
         say("use the functions of ATen: at::empty, data_ptr<T>(), the current stream of the guard"),
         blocks=True,
+    ),
+    ReviewKind(
+        "dynamic-parallelism",
+        say("a kernel that starts kernels, or waits for them, needs a runtime on the device; few cards have one"),
+        say("start the kernel from the host, or do its work in this one"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "cluster",
+        say("clusters of blocks, with memory that their blocks share, are hardware of NVIDIA's since Hopper"),
+        say("write the kernel for single blocks"),
+        blocks=True,
+    ),
+    ReviewKind(
+        "capability",
+        say(
+            "the program decides by NVIDIA's numbers of architectures; the target's cards have others, and the "
+            "comparison is true or false by chance"
+        ),
+        say("decide by what the card can do, or write the branch for the target"),
+    ),
+    ReviewKind(
+        "async-copy",
+        say("copies from global to shared memory beside the computation are hardware of NVIDIA's since Ampere"),
+        say("check that the target's toolkit has them, or copy with plain loads and `__syncthreads()`"),
+    ),
+    ReviewKind(
+        "managed-memory",
+        say("memory that host and device share by pages needs support by card and driver"),
+        say("check that the target has it, or copy between host and device"),
+    ),
+    ReviewKind(
+        "integer-dot",
+        say("the product of four 8-bit integers in one instruction is hardware of NVIDIA's since Pascal"),
+        say("check that the target's compiler has the function, or write the four products"),
+    ),
+    ReviewKind(
+        "cache-hint",
+        say("loads and stores with a hint for the cache are PTX instructions; the hint changes speed, not results"),
+        say("check that the target's compiler has the function, or write a plain load or store"),
+    ),
+    ReviewKind(
+        "device-clock",
+        say("the counter of the device's clock ticks at the card's own rate, and a loop that waits for it may not end"),
+        say("check its rate on the target, or take the waiting out"),
+    ),
+    ReviewKind(
+        "launch-bounds",
+        say("the numbers of threads and blocks are chosen for the registers of NVIDIA's cards"),
+        say("measure with other numbers on the target, or leave the qualifier out"),
+    ),
+    ReviewKind(
+        "kernel-parameter",
+        say("the qualifier says that a kernel's parameter stays in constant memory, which NVIDIA has since Volta"),
+        say("leave it out if the target's compiler does not take it"),
+    ),
+    ReviewKind(
+        "device-function",
+        say("the name looks like a function or qualifier of CUDA's device language"),
+        say("check that the target's compiler has it; the compiler's first run names all that it has not"),
     ),
     ReviewKind(
         "warp-size",
@@ -218,6 +284,12 @@ _KINDS = (
         blocks=True,
     ),
     ReviewKind(
+        "not-read",
+        say("the file is part of the build, and torchferry did not read it: links out of the project are not followed"),
+        say("copy the file into the project and port again, or port the folder that it lies in"),
+        blocks=True,
+    ),
+    ReviewKind(
         "encoding",
         say("the file is not text in UTF-8; it is ported byte by byte"),
         say("check the result"),
@@ -246,8 +318,8 @@ _KINDS = (
     ),
     ReviewKind(
         "build-flag",
-        say("a flag that only CUDA's compiler understands cannot be removed automatically here"),
-        say("leave it out for the target"),
+        say("the flag is one of CUDA's compiler alone"),
+        say("leave it out for the target, and compare results and speed where it changed them"),
     ),
     ReviewKind(
         "build-macro",

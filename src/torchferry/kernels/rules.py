@@ -15,11 +15,11 @@ means: a name, a header, a suffix, a word in its context. What would change more
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 
-from torchferry.backends.kernel_table import KernelTable
+from torchferry.backends.kernel_table import KernelTable, Renamed
 from torchferry.core import toml
 from torchferry.core.errors import UsageError
 from torchferry.core.files import LARGEST_SETTINGS, read_text
@@ -71,11 +71,13 @@ class RuleSet(NamedTuple):
         names: By the identifier; a header by `#include ` and its name, the namespace by `::cuda::`.
         texts: Text that is replaced in code wherever it stands; only of unsafe rules that the user wants.
         rules: All of them, in their order.
+        contexts: Words that mean CUDA in one place alone, as `KernelTable.contexts`; only where the target's are off.
     """
 
     names: dict[str, str] = {}  # noqa: RUF012 - a NamedTuple default, never mutated
     texts: dict[str, str] = {}  # noqa: RUF012 - as above
     rules: tuple[MapRule, ...] = ()
+    contexts: dict[tuple[str, str], Renamed] = {}  # noqa: RUF012 - as above
 
 
 def read_rules(file: Path) -> dict[str, str]:
@@ -127,29 +129,54 @@ def _toml_rules(file: Path, document: Mapping[str, object]) -> dict[str, str]:
     return rules
 
 
-def rule_set(rules: Mapping[str, str], table: KernelTable, allow_unsafe: bool) -> RuleSet:
+def rule_set(rules: Mapping[str, str], table: KernelTable, allow_unsafe: bool, default: bool = True) -> RuleSet:
     """Return what is done about the user's rules.
 
     Args:
         rules: As they are written.
         table: The target's.
         allow_unsafe: Whether those are applied that change more than names.
+        default: Whether the target's own rules are applied; without them a rule that the table has, too, is needed.
     """
     names: dict[str, str] = {}
     texts: dict[str, str] = {}
+    contexts: dict[tuple[str, str], Renamed] = {}
     judged = []
     for name, use in rules.items():
         rule = _judged(name, use, table)
+        if rule.verdict is RuleVerdict.KNOWN and not default and name not in table.suffixes:
+            rule = rule._replace(
+                verdict=RuleVerdict.APPLIED,
+                reason=say("the target's table has it, too, and its rules are not applied"),
+            )
         judged.append(rule)
         if rule.verdict is RuleVerdict.APPLIED:
-            header = _header_of(name)
+            header, context = _header_of(name), _context_of(name)
             if header:
                 names[f"#include {header}"] = _header_use(use)
+            elif context is not None:
+                contexts[context] = Renamed(context[1], use.strip(":,. ()"), "--map")
             else:
                 names[name] = use
         elif rule.verdict is RuleVerdict.UNSAFE and allow_unsafe:
             (names if _NAME.match(name) else texts)[name] = use
-    return RuleSet(names, texts, tuple(judged))
+    return RuleSet(names, texts, tuple(judged), contexts)
+
+
+def without_effect(rules: Iterable[MapRule]) -> Iterator[Message]:
+    """Yield what there is to say of the rules that were not applied, since nothing depends on what they change."""
+    for rule in rules:
+        if rule.verdict is RuleVerdict.NAMES_ONLY:
+            yield say("not applied: `{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason)
+
+
+def _context_of(name: str) -> tuple[str, str] | None:
+    """Return the place and the word of a rule that is about one place alone: `::cuda::`, `, CUDA,`, `.is_cuda()`."""
+    if name == "::cuda::":
+        return "namespace", "cuda"
+    if name.strip(", ") == "CUDA" and name.count(",") == 2:
+        return "key", "CUDA"
+    return ("method", "is_cuda") if name.strip(".()") == "is_cuda" else None
 
 
 def _header_of(name: str) -> str:

@@ -82,7 +82,7 @@ class SimplePorting:
             drop_default_map=self.drop_default_mapping,
         )
         for rule in ported.rules.rules:
-            if rule.verdict is RuleVerdict.UNSAFE:
+            if rule.verdict in (RuleVerdict.UNSAFE, RuleVerdict.NAMES_ONLY):
                 text = say(
                     "not applied: `{name}` -> `{use}`: {reason}", name=rule.name, use=rule.use, reason=rule.reason
                 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from torchferry.backends.build_facts import build_facts, extension_class
 from torchferry.backends.target import Target
+from torchferry.core.config import project_root
 from torchferry.core.files import LARGEST_SETTINGS, read_regular
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
@@ -198,6 +199,8 @@ def _command(root: Path, files: Iterable[SurveyedFile], ported: PortedTree) -> s
         return ""
     folder = os.path.commonpath([path.rpartition("/")[0] or "." for path in sources]) if _share(sources) else ""
     words = ["torchferry", "port", os.path.normpath(os.path.join(root, folder)), "--target", str(ported.target)]
+    if not folder and project_root(root) == Path(os.path.realpath(root)):
+        words.append("--in-place")  # a port beside the project would lie outside of it
     if ported.kernels and build_facts(ported.target.backend).kernels != "port":
         words += ["--requests", "requests.md"]
     elif folder:

@@ -164,6 +164,11 @@ class SourceTokens:
         index = bisect_right(self._opaque_starts, offset) - 1
         return self.opaque[index] if index >= 0 and offset < self.opaque[index].end else None
 
+    def opaque_between(self, start: int, end: int) -> list[Token]:
+        """Return the comments, strings, characters and header names that begin between two offsets."""
+        first = bisect_right(self._opaque_starts, start - 1)
+        return self.opaque[first : bisect_right(self._opaque_starts, end - 1)]
+
     def may_have(self, word: str) -> bool:
         """Whether a word may stand anywhere, be it in a comment."""
         return self.words is None or word.encode("latin-1") in self.words
@@ -380,6 +385,14 @@ def is_word(character: str) -> bool:
 def last_word(text: str) -> str:
     """Return the word that a text ends with; empty where it ends with none."""
     return text[len(text.rstrip(_ALL_WORD_CHARACTERS)) :]
+
+
+def before(text: str, at: int) -> str:
+    """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
+    ahead = text[max(0, at - 200) : at].rstrip()
+    if ahead.endswith(("::", "->")):
+        return ahead[-2:]
+    return last_word(ahead) or ahead[-1:]
 
 
 def _is_raw_prefix(text: str, quote: int) -> bool:

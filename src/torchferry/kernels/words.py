@@ -5,9 +5,13 @@ Each word is judged once for a whole tree, so that a file costs what its text co
 
 from __future__ import annotations
 
-from torchferry.backends.kernel_table import KernelTable
+from collections.abc import Mapping
+
+from torchferry.backends.kernel_table import KernelTable, Renamed
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
+from torchferry.kernels import cuda_words
+from torchferry.kernels.hazards import is_about_architectures, is_about_warps
 
 
 class WordMeaning(NamedTuple):
@@ -17,10 +21,10 @@ class WordMeaning(NamedTuple):
         use: What is written instead; empty where the word stays, or `place` decides.
         kind: The kind of review item for each file that has it; empty for none.
         every: Whether each place is an item, and not the first of a file alone.
-        place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`;
-            empty where all are alike.
-        owner: `api` for a name that looks like CUDA's and is in no table, `project` for one that looks like the
-            project's own; empty for others.
+        place: How places are told apart: `cuda`, `key`, `method`, `arch`, `guard`, `header`, `include-word`, `kernel`,
+            `number` for a name of the size of a warp or of an architecture; empty where all are alike.
+        owner: `api` for a name that looks like CUDA's and is in no table, `device` for one that looks like a function
+            of its device language, `project` for one that looks like the project's own; empty for others.
     """
 
     use: str = ""
@@ -43,12 +47,6 @@ _EXACT_KINDS = {
     "wmma": "tensor-core",
     "nvcuda": "tensor-core",
     "cooperative_groups": "cooperative-groups",
-    "atomicAdd": "atomic",
-    "atomicAdd_block": "atomic",
-    "atomicAdd_system": "atomic",
-    "atomicCAS": "atomic",
-    "gpuAtomicAdd": "atomic",
-    "gpuAtomicAddNoReturn": "atomic",
     "fastAtomicAdd": "atomic",
     "fastSpecializedAtomicAdd": "atomic",
     "double": "float64",
@@ -66,11 +64,10 @@ _EXACT_KINDS = {
     "CUSPARSE_VERSION": "version-guard",
     "NCCL_VERSION_CODE": "version-guard",
     "TORCH_HIP_VERSION": "version-guard",
-    "__nanosleep": "device-runtime",
-    "__trap": "device-runtime",
     "__has_include": "header",
     "texture": "texture",
     "surface": "texture",
+    **cuda_words.HAZARDS,
 }
 """Words that are looked at, with the kind of item that each is."""
 
@@ -101,6 +98,7 @@ _PATTERN_KINDS = (
     ),
     (lazy_regex(r"(?:THC[A-Z_]\w*|THCuda\w*|THTensor\w*|THC)\Z"), "removed-torch"),
     (lazy_regex(r"(?:__CUDACC_VER\w*|CUDA_API_VERSION|CUB_VERSION|THRUST_VERSION)\Z"), "version-guard"),
+    *cuda_words.HAZARD_PATTERNS,
 )
 """The same by pattern; the first that fits."""
 
@@ -108,9 +106,9 @@ _EVERY = frozenset({"version-guard", "inline-assembly", "texture"})
 """Kinds of which each place is an item."""
 
 _API = lazy_regex(
-    r"(?:cuda[A-Z]\w*|cu(?:blas|dnn|sparse|solver|rand|fft)[A-Z]\w*|(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|CUFFT)_\w+"
-    r"|(?:C10|AT|TORCH)_CUDA_\w+|CUDA[A-Z][a-z]\w*|__nv_\w+|nvrtc[A-Z]\w*|nvtx[A-Z]\w*|nvml[A-Z]\w*|cu(?:Ctx|Mem|Module|Device"
-    r"|Launch|Stream|Event|Func|Link|Init|Array|Tex|Surf|Graph|Get)[A-Z_]?\w*)\Z"
+    r"(?:cu(?:da)?[A-Z]\w*|CU(?:_[A-Z]\w*|[a-z]\w*)|cu(?:blas|dnn|sparse|solver|rand|fft|pti)[A-Z_]\w*"
+    r"|(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|CUFFT|CUPTI|NVTX|NVRTC|NCCL|CUDART)_\w+"
+    r"|(?:C10|AT|TORCH)_CUDA_\w+|CUDA[A-Z][a-z]\w*|(?:__)?nv_[a-z]\w*|nvtx\d?\w*|(?:nvrtc|nvml|nccl|npp)[A-Z]\w*)\Z"
 )
 """What looks like a name of CUDA, of its libraries or of libtorch's CUDA side."""
 
@@ -130,19 +128,25 @@ _BEGINNINGS = (
     "AT_",
     "TORCH_",
     "n",
+    "N",
+    "atomic",
+    "gpuAtomic",
+    "sm",
+    "cc_",
     "TH",
     "CU",
     "C10_CUDA_",
 )
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
-_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc")
-"""What stands in the words that `_OWN` fits."""
+_PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc", "arp", "ARP", "ane", "ANE", "apab", "ersion")
+"""What stands in the words that `_OWN` fits, and in names of the size of a warp or of an architecture."""
 
 _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),
     "CUDA": WordMeaning(place="key"),
     "is_cuda": WordMeaning(place="method"),
+    **dict.fromkeys(("major", "minor"), WordMeaning(place="capability", kind="capability")),
     "__CUDA_ARCH__": WordMeaning(place="arch", kind="version-guard"),
     "__global__": WordMeaning(place="kernel"),
     "__shared__": WordMeaning(place="shared"),
@@ -150,11 +154,19 @@ _EXACT_PLACES = {
 }
 """Words whose place decides."""
 
+_KEYS = frozenset({"AutogradCUDA", "AutocastCUDA", "SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA"})
+"""Dispatch keys that are CUDA's for one kind of tensor, or for one of torch's features."""
+
 MASKS = frozenset({"0xffffffff", "0xFFFFFFFF", "FULL_MASK"})
 """What is written for all threads of a warp of 32."""
 
-STAY = frozenset({"CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"})
-"""Names of libtorch that have CUDA's name in them and that every build of torch has."""
+STAY = frozenset(
+    {
+        *("CUDA_KERNEL_ASSERT", "CUDA_KERNEL_ASSERT2", "CUDA_KERNEL_LOOP", "CUDA_KERNEL_LOOP_TYPE"),
+        *("TORCH_CUDA_CPP_API", "TORCH_CUDA_CU_API", "TORCH_CUDA_API", "TORCH_UNUSED_EXCEPT_CUDA"),
+    }
+)
+"""Names of libtorch that have CUDA's name in them and that every build of torch has: `c10/macros/`."""
 
 
 _HEADER_STEMS = (
@@ -192,18 +204,33 @@ class WordJudge:
         table: The target's.
         own: The user's names, which go before the target's.
         default: Whether the target's names are used at all.
+        contexts: Words that mean CUDA in one place alone: the target's, or without them the user's.
     """
 
-    def __init__(self, table: KernelTable, own: dict[str, str], default: bool = True) -> None:
+    def __init__(
+        self,
+        table: KernelTable,
+        own: dict[str, str],
+        default: bool = True,
+        contexts: Mapping[tuple[str, str], Renamed] = {},
+    ) -> None:
         self.table = table
         self.own = own
         self.default = default
+        self.contexts = table.contexts if default else contexts
         self.meanings: dict[str, WordMeaning] = {}
         self._met: set[bytes] = set()
         self._judged: dict[bytes, str] = {}
         self._raw: set[bytes] = set()
         self._header_words = _words_of_headers(table)
-        self._listed = self._header_words | own.keys() | _EXACT_KINDS.keys() | _EXACT_PLACES.keys() | MASKS
+        self._listed = (
+            {"sm", "SM", "cc", "CC"}
+            | self._header_words
+            | own.keys()
+            | _EXACT_KINDS.keys()
+            | _EXACT_PLACES.keys()
+            | MASKS
+        )
 
     def of_interest(self, words: set[bytes]) -> list[str]:
         """Return the words about which something is done; `learn` has met all of `words`, as `words_of` has them."""
@@ -261,14 +288,23 @@ class WordJudge:
                 return WordMeaning(owner="api", place="header" if word in self._header_words else "")
             if _OWN.match(word):
                 return WordMeaning(owner="project", place="header" if word in self._header_words else "")
+            if self.table.takes_cuda_syntax and cuda_words.is_of_devices(word) and not self._is_known(word):
+                return WordMeaning(owner="device")
         if not use and not kind:
-            return WordMeaning(place="header") if word in self._header_words else NOTHING
+            if word in self._header_words:
+                return WordMeaning(place="header")
+            return WordMeaning(place="number") if is_about_warps(word) or is_about_architectures(word) else NOTHING
         return WordMeaning(use, kind, kind in _EVERY)
+
+    def _is_known(self, word: str) -> bool:
+        """Whether a word of CUDA's device language stays as it is: its syntax, or the vendor's own kernels use it."""
+        surface = self.table.surface
+        return word in cuda_words.SYNTAX or (surface is not None and word in surface.words)
 
     def _in_context(self, word: str) -> WordMeaning | None:
         if word in _EXACT_PLACES:
             return _EXACT_PLACES[word]
-        if word.startswith("Auto") and word.endswith("CUDA"):
+        if word in _KEYS:
             return _EXACT_PLACES["CUDA"]
         if word in MASKS:
             return WordMeaning(kind="warp-intrinsic")

@@ -25,6 +25,14 @@ from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
 
 
+class LostProcessError(TorchferryError):
+    """A process was ended by a signal and left no result; `signal` is its number."""
+
+    def __init__(self, message: Message, advice: Message, number: int) -> None:
+        super().__init__(message, advice)
+        self.signal = number
+
+
 def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
     """Return what a module writes in a process of its own.
 
@@ -78,9 +86,10 @@ def _left_nothing(what: Message, code: int) -> TorchferryError:
         )
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
-        return TorchferryError(
+        return LostProcessError(
             say("{what} was ended by {signal} and left no result", what=what, signal=name),
             say("see its output above for the cause"),
+            -code,
         )
     return TorchferryError(
         say("{what} ended with exit code {code} and left no result", what=what, code=code),

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.utils.backend_registration
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
@@ -83,7 +84,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 @contextlib.contextmanager
 def fake_tensors(device: str) -> Iterator[None]:
     """Within the context, what is made without naming a device is made on the fake one."""
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
     plain = torch.utils.swap_tensors
 
     def swap_tensors(one: torch.Tensor, other: torch.Tensor) -> None:
@@ -93,11 +94,36 @@ def fake_tensors(device: str) -> Iterator[None]:
         plain(one, other)
 
     torch.utils.swap_tensors = swap_tensors
+    functions: Any = torch._VF
+    functions._pad_packed_sequence = _pad_packed_sequence
     try:
         with mode, torch.device(device):
             yield
     finally:
+        del functions._pad_packed_sequence
         torch.utils.swap_tensors = plain
+
+
+def _pad_packed_sequence(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: float, total_length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Do what torch's function does, which writes the lengths into memory that a fake tensor has none of.
+
+    Source: `ATen/native/PackedSequence.cpp`: a full tensor, into which each run of steps of one size is copied.
+    """
+    sizes = [int(each) for each in batch_sizes]
+    steps = max(total_length, len(sizes))
+    out = data.new_full((steps, sizes[0], *data.shape[1:]), padding_value)
+    at = offset = 0
+    while at < len(sizes):
+        size = sizes[at]
+        run = sum(1 for each in sizes[at:] if each == size)
+        part = data.narrow(0, offset, run * size).view(run, size, *data.shape[1:])
+        out.narrow(0, at, run).narrow(1, 0, size).copy_(part)
+        at, offset = at + run, offset + run * size
+    with _disable_current_modes():
+        lengths = torch.tensor([sum(each > row for each in sizes) for row in range(sizes[0])], device="cpu")
+    return (out.transpose(0, 1) if batch_first else out), lengths
 
 
 def _forget(mode: FakeTensorMode, tensor: torch.Tensor) -> None:

@@ -12,13 +12,13 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -29,10 +29,14 @@ from torchferry.ops.deferred_imports import deferred_imports
 from torchferry.ops.fake_device import fake_tensors, set_up
 from torchferry.ops.needs import PREDICT, RunNeeds, merged
 from torchferry.ops.recorder import OperatorMode
+from torchferry.ops.unknown_results import LARGEST, UNKNOWN
+
+_LONGEST_NAME = 256
+"""Bytes of the name of an operator that a process leaves."""
 
 
 def predict(file: Path, name: str, device: str, target: str, registered: list[str], natives: list[str],
-            *, training: bool, lang: str = "") -> RunNeeds:  # fmt: skip
+            *, training: bool, lang: str = "", left_out: Collection[str] = (), last: str = "") -> RunNeeds:  # fmt: skip
     """Return what a function of a file needs.
 
     The function takes the device's name, or nothing. It returns what is to be called for a step, or a model with its
@@ -47,14 +51,20 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         natives: All that it registers, which torch composes of nothing there.
         training: Whether a model gets a backward and an optimizer's step, beside its forward.
         lang: Language of the notes; empty for the user's.
+        left_out: Operators that ended an earlier process, and are not called on fake tensors.
+        last: The file that gets the name of each operator before it is called; empty for none.
 
     Raises:
-        TorchferryError: the function does not exist, fails, or does what a fake device cannot tell.
+        TorchferryError: the function does not exist, or fails before an operator of a step was called.
     """
     kind = set_up(device, registered)
     sys.path.insert(0, str(file.parent))
     make = _loaded(file, name)
     mode = OperatorMode(kind, frozenset(f"aten::{each}" for each in natives).__contains__, fake=True)
+    mode.left_out = frozenset(left_out)
+    if last:
+        mode.on_call = _writer(Path(last))
+    broken: tuple[str, ...] = ()
     try:
         with deferred_imports(mode.compiler_was_loaded), fake_tensors(kind):
             mode.counts = False
@@ -64,20 +74,10 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
             step = _step(made, kind, training=training)
             handle = register_optimizer_step_post_hook(_again())
             with mode:
-                step()
+                broken = _run(step, mode, file)
             handle.remove()
     except TorchferryError:
         raise
-    except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        raise TorchferryError(
-            say(
-                "{place}: the result of `{operator}` depends on the values of its input, and the predicted run has "
-                "no values",
-                place=_place(error, file),
-                operator=str(error).splitlines()[0],
-            ),
-            say("run the program instead: `torchferry ops trace -t NAME -- python ...`"),
-        ) from error
     except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise TorchferryError(
@@ -96,6 +96,15 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
     if mode.unopened:
         names = ", ".join(sorted(mode.unopened))
         notes.append(say("some of the operators that torch composes these of were not seen: {names}", names=names))
+    for trust, message in (
+        (LARGEST, say("sizes by data, predicted with the largest that they can be: {names}", names=_of(mode, LARGEST))),
+        (UNKNOWN, say("sizes that nobody knows, predicted with those of the input: {names}", names=_of(mode, UNKNOWN))),
+    ):
+        if trust in mode.guessed.values():
+            notes.append(message)
+    if left_out:
+        names = ", ".join(sorted(left_out))
+        notes.append(say("torch ended the process at these, and they were not called: {names}", names=names))
     if _stepped:
         notes.append(say("each optimizer stepped twice: the first step creates its state"))
     return RunNeeds(
@@ -105,8 +114,39 @@ def predict(file: Path, name: str, device: str, target: str, registered: list[st
         target,
         kind,
         merged([mode.needs()]),
+        broken=broken,
         notes=tuple(note.render(lang or language()) for note in notes),
     )
+
+
+def _of(mode: OperatorMode, trust: str) -> str:
+    return ", ".join(sorted(name for name, value in mode.guessed.items() if value == trust))
+
+
+def _run(step: Callable[[], object], mode: OperatorMode, file: Path) -> tuple[str, ...]:
+    """Run a step, and return where it stopped: what was seen before is worth more than nothing."""
+    try:
+        step()
+    except TorchferryError:
+        raise
+    except (RuntimeError, NotImplementedError) as error:  # torch's own; what the user's code raises ends the prediction
+        if not mode.calls:
+            raise
+        traceback.print_exc()
+        return (f"{_place(error, file)}: {type(error).__name__}: {error}"[:400],)
+    return ()
+
+
+def _writer(path: Path) -> Callable[[str], None]:
+    """Return what writes a name into a file that the process that started this one reads if this one is ended."""
+    path.write_bytes(bytes(_LONGEST_NAME))
+    with path.open("r+b") as opened:
+        memory = mmap(opened.fileno(), _LONGEST_NAME)
+
+    def write(name: str) -> None:
+        memory[:] = name.encode()[:_LONGEST_NAME].ljust(_LONGEST_NAME, b"\0")
+
+    return write
 
 
 def _loaded(file: Path, name: str) -> Callable[..., Any]:
@@ -144,7 +184,7 @@ def _takes_device(function: Callable[..., Any]) -> bool:
 
 def _step(made: Any, kind: str, *, training: bool) -> Callable[[], object]:
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
-        return _of_model(made[0], made[1], training=training)
+        return _of_model(made[0], made[1], kind, training=training)
     if callable(made) and not isinstance(made, nn.Module):
         return made  # type: ignore[no-any-return]
     raise TorchferryError(
@@ -153,7 +193,9 @@ def _step(made: Any, kind: str, *, training: bool) -> Callable[[], object]:
     )
 
 
-def _of_model(model: nn.Module, inputs: Any, *, training: bool) -> Callable[[], object]:
+def _of_model(model: nn.Module, inputs: Any, kind: str, *, training: bool) -> Callable[[], object]:
+    _move(model, kind)
+    inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda each: _moved(each, kind), inputs)
     args = inputs if isinstance(inputs, tuple) else () if isinstance(inputs, dict) else (inputs,)
     kwargs = inputs if isinstance(inputs, dict) else {}
     optimizer = torch.optim.AdamW(model.parameters()) if training else None
@@ -170,6 +212,26 @@ def _of_model(model: nn.Module, inputs: Any, *, training: bool) -> Callable[[], 
         optimizer.zero_grad()
 
     return step
+
+
+def _move(model: nn.Module, kind: str) -> None:
+    """Move what the old constructors made on the CPU, as `model.to(device)` does: `torch.Tensor(4, 8)`."""
+    moved: dict[int, torch.Tensor] = {}
+    for module in model.modules():
+        own: list[dict[str, Any]] = [module._parameters, module._buffers]
+        for held in own:
+            for name, tensor in held.items():
+                if tensor is None or tensor.device.type == kind:
+                    continue
+                if id(tensor) not in moved:
+                    there = _moved(tensor.detach(), kind)
+                    is_parameter = isinstance(tensor, nn.Parameter)
+                    moved[id(tensor)] = nn.Parameter(there, tensor.requires_grad) if is_parameter else there
+                held[name] = moved[id(tensor)]
+
+
+def _moved(tensor: torch.Tensor, kind: str) -> torch.Tensor:
+    return tensor if tensor.device.type == kind else tensor.to(kind)
 
 
 def _loss(out: Any) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,17 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
-from torchferry.ops.child import result_of
+from torchferry.core.temporary import temporary_folder
+from torchferry.ops.child import LostProcessError, result_of
 from torchferry.ops.lists import OperatorList, of_target
 from torchferry.ops.needs import RunNeeds, from_document
 
 _PLAIN = "card"
+_OF_TORCH = (signal.SIGABRT, signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGBUS)
+"""Signals by which torch ends a process that it cannot go on with."""
+
+_MOST_LEFT_OUT = 8
+"""Operators that may end a process before the prediction is given up."""
 
 
 def predicted(
@@ -57,12 +64,23 @@ def predicted(
             "registered": sorted(registered - known.autograd),
             "natives": sorted(registered | known.autograd),
         }
-    written = result_of(
-        "torchferry.ops.predicting",
-        settings,
-        say("the process that ran {what}", what=what),
-    )
-    return from_document(parsed_json(written["needs"]), what)
+    with temporary_folder("torchferry-last-") as folder:
+        last = folder / "operator"
+        left_out: list[str] = []
+        while True:
+            try:
+                written = result_of(
+                    "torchferry.ops.predicting",
+                    {**settings, "left_out": left_out, "last": str(last)},
+                    say("the process that ran {what}", what=what),
+                )
+            except LostProcessError as error:
+                name = last.read_bytes().rstrip(b"\0").decode("utf-8", "replace") if last.is_file() else ""
+                if error.signal not in _OF_TORCH or not name or name in left_out or len(left_out) >= _MOST_LEFT_OUT:
+                    raise
+                left_out.append(name)
+                continue
+            return from_document(parsed_json(written["needs"]), what)
 
 
 def _named(what: str) -> tuple[Path, str]:

@@ -15,12 +15,20 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.utils._python_dispatch import _disable_current_modes
 
 from torchferry.numerics.framework.attribution import Attribution
 from torchferry.numerics.framework.dispatch import WholeMode, is_higher_order, of_modes, unwrap_themselves
 from torchferry.numerics.framework.launcher import ProcessTool, note_found
 from torchferry.numerics.framework.operators import operator, tensors
+from torchferry.ops import unknown_results
 from torchferry.ops.composition import DERIVED, NOTHING, composition, derived_from, has_kernel, kernel_key
 from torchferry.ops.needs import MOST_MODULES, MOST_SHAPES, OperatorNeed, most_frequent
 
@@ -104,13 +112,19 @@ class OperatorMode(WholeMode):
         """Numbers that a program read from fake tensors, in place of which it got another."""
         self.unopened: set[str] = set()
         """Composed operators that a fake tensor could not show the parts of."""
+        self.left_out: frozenset[str] = frozenset()
+        """Operators that ended an earlier process, and are not called on fake tensors."""
+        self.guessed: dict[str, str] = {}
+        """Operators whose results have sizes that nobody knows, or the largest ones: as `unknown_results` says."""
+        self.on_call: Callable[[str], None] = lambda _: None
+        """Called with the name of an operator before it is called on fake tensors, for a process that may be ended."""
         self.on_count: Callable[[int], None] = lambda _: None
         """Called with the number of calls, at powers of two: for a process that may be killed."""
         self.attribution = Attribution()
         self.devices: set[str] = set()
         """Types of the devices that operators were seen on."""
         self._has = has
-        self._fake = fake
+        self._fake = self.without_values = fake
         self._counted: dict[str, _Seen] = {}
         self._opens_it: dict[str, bool] = {}
         self._open = _OpenOperators()
@@ -139,7 +153,11 @@ class OperatorMode(WholeMode):
             if unwrap_themselves(types):
                 return NotImplemented
         name = self._name(func)
-        if self._fake and name == "aten::_local_scalar_dense":
+        if self._fake:
+            self.on_call(name)
+        if self._fake and name in self.left_out:
+            out = self._guessed(func, name, args, kwargs)
+        elif self._fake and name == "aten::_local_scalar_dense":
             out = self._value(func, args[0])
         elif self._fake and name.startswith(_LISTS) and _changes_values_alone(name, args, kwargs):
             out = None
@@ -148,7 +166,7 @@ class OperatorMode(WholeMode):
             try:
                 with self:
                     out = func._op_dk(kernel_key(name), *args, **kwargs)
-            except RuntimeError:
+            except (RuntimeError, DataDependentOutputException, DynamicOutputShapeException):
                 if not self._fake:
                     raise
                 self.unopened.add(name)  # its kernel looks at memory, which a fake tensor has none of
@@ -156,11 +174,40 @@ class OperatorMode(WholeMode):
             finally:
                 self._open.names.pop()
             if self._fake and (out is None or not all(isinstance(each, FakeTensor) for each in tensors(out))):
-                out = func(*args, **kwargs)  # a kernel that calls no other, such as a view, knows no fake tensors
+                out = self._faked(func, name, args, kwargs)  # a kernel that calls no other knows no fake tensors
+        elif self._fake:
+            out = self._faked(func, name, args, kwargs)
         else:
             out = func(*args, **kwargs)
         if self.counts:
             self._count(func, name, args, kwargs, out)
+        return out
+
+    def _faked(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on fake tensors, also where torch cannot tell it."""
+        given = list(tensors((args, kwargs)))
+        is_real = given and all(not isinstance(each, FakeTensor) and each.device.type == "cpu" for each in given)
+        if is_real and str(kwargs.get("device") or "cpu") == "cpu":
+            with _disable_current_modes():  # numbers that are known, such as the sizes of packed sequences
+                return func(*args, **kwargs)
+        try:
+            return func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            if name in ("aten::index.Tensor", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"):
+                self.guessed.setdefault(name, unknown_results.LARGEST)
+                return func(*unknown_results.with_places(args), **kwargs)
+            return self._guessed(func, name, args, kwargs)
+        except (UnsupportedOperatorException, UnsupportedFakeTensorException, NotImplementedError):
+            return self._guessed(func, name, args, kwargs)
+        except RuntimeError:  # such as of lengths on the CPU, which a loss takes
+            if not unknown_results.is_known(name):
+                raise
+            return self._guessed(func, name, args, kwargs)
+
+    def _guessed(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        out, trust = unknown_results.result(func, args, kwargs)
+        if trust != unknown_results.KNOWN:
+            self.guessed.setdefault(name, trust)
         return out
 
     def not_seen(self, overload: Any, args: Any, kwargs: Any, out: Any) -> None:
@@ -184,7 +231,10 @@ class OperatorMode(WholeMode):
 
     def _value(self, func: Any, tensor: Any) -> Any:
         """Return the number of a fake tensor: what the program wrote there, else one in place of what nobody knows."""
-        if getattr(tensor, "constant", None) is not None:
+        if not isinstance(tensor, FakeTensor):
+            with _disable_current_modes():
+                return func(tensor)
+        if tensor.constant is not None:
             return func(tensor)
         self.made_up += 1
         if tensor.dtype is torch.bool:

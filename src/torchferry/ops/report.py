@@ -247,6 +247,9 @@ def _remarks(report: OperatorReport, run: RunNeeds) -> Iterator[Message]:
             code=run.exit_code,
         )
     for process in run.broken:
+        if run.how == PREDICT:
+            yield say("NOT COMPLETE: the run stopped at {place}; what comes behind it was not seen", place=process)
+            continue
         yield say(
             "NOT COMPLETE: {process} was lost; only its calls before its last report are counted", process=process
         )

@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator
 from enum import Enum
 
+from torchferry.backends.build_facts import BuildRow
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import noted, say
 from torchferry.core.record import NamedTuple
@@ -29,6 +30,19 @@ _LINKED = lazy_regex(r"-l(\w+)\Z")
 
 _NAMING = frozenset({"name", "packages", "py_modules", "package_data", "exclude_package_data"})
 """Arguments of `setup` and of an extension that hold names of what is installed."""
+
+
+_NAME_VARIABLE = lazy_regex(r"(?i)(?:^|_)(?:name|module|ext|extension|pkg|package|lib|library)\Z")
+"""Variables that hold what is imported, and no path."""
+
+_TAKING_PATHS = frozenset(
+    {
+        *("glob", "iglob", "rglob", "listdir", "walk", "scandir", "abspath", "realpath", "relpath", "exists", "isdir"),
+        *("isfile", "append", "extend", "insert", "Path", "PurePath", "join", "joinpath", "dirname", "find_sources"),
+        *("copytree", "rmtree", "makedirs", "mkdir", "fspath", "str", "add"),
+    }
+)
+"""Functions whose arguments are paths, or are kept as they are."""
 
 
 class ChangeForm(Enum):
@@ -193,9 +207,14 @@ class ScriptChanges:
         if isinstance(node, ast.Tuple) and not isinstance(parent, (ast.List, ast.Tuple, ast.Call, ast.keyword)):
             return
         run: list[ast.expr] = []
+        is_value = False  # of the flag in front
         for element in node.elts:
-            if self._is_dropped(element):
+            flag = self._dropped_flag(element)
+            if flag is not None or is_value:
                 run.append(element)
+                if flag is not None:
+                    self._tell(element, flag)
+                is_value = flag is not None and flag.value and _leading_text(element).strip() == flag.cuda
                 yield from ast.walk(element)
                 continue
             self._drop(run)
@@ -218,12 +237,24 @@ class ScriptChanges:
             return isinstance(target.slice, ast.Constant) and target.slice.value == key
         return False
 
-    def _is_dropped(self, element: ast.expr) -> bool:
-        """Whether an element is a flag that only CUDA's compiler understands."""
-        text = _leading_text(element)
-        return bool(text) and any(
-            text.lstrip().startswith(flag) and not use for flag, use in self.facts.uses("flag").items()
-        )
+    def _dropped_flag(self, element: ast.AST) -> BuildRow | None:
+        """Return the row of a flag that only CUDA's compiler understands; None for what is none."""
+        text = _leading_text(element).strip()
+        if not text.startswith("-") and not text.startswith("arch="):
+            return None
+        for flag, row in self.facts.rows.get("flag", {}).items():
+            if row.use or not text.startswith(flag):
+                continue
+            rest = text[len(flag) :]
+            if not rest or (not row.exact and (rest[0] in "= ," or flag[-1] in "-=_")):
+                return row
+        return None
+
+    def _tell(self, element: ast.AST, flag: BuildRow) -> None:
+        """Tell of a flag that is left out, where results or the build depend on it."""
+        if flag.reported:
+            message = say("`{flag}` is left out: the target's compiler is not known to have it", flag=flag.cuda)
+            self.review.add(self.file.span(element)[0], "build-flag", noted(message, flag.note))
 
     def _drop(self, run: list[ast.expr]) -> None:
         if run:
@@ -316,8 +347,9 @@ class ScriptChanges:
         """Note what a string becomes, or that a person has to look at it."""
         value = _leading_text(node) if isinstance(node, ast.JoinedStr) else str(node.value)
         tail = _trailing_text(node)
-        if self._is_dropped(node):
-            self._dropped_call(node)
+        flag = self._dropped_flag(node)
+        if flag is not None:
+            self._dropped_call(node, flag)
             return
         if any(character.isspace() for character in value.strip()) and not value.strip().startswith("-"):
             return
@@ -356,16 +388,31 @@ class ScriptChanges:
             return f"-l{libraries[linked[1]]}"
         if self._in_libraries(node) and libraries.get(value):
             return libraries[value]
-        if "/" not in value and self._names_package(node):
+        if value in self.renaming.folders and self._names_package(node):
             return None  # a package is imported by its name, also where its folder is that of the sources
         ported = self.renaming.ported_name(value)
         return ported if ported != value else None
 
     def _names_package(self, node: ast.AST) -> bool:
         """Whether a string is what `setup` or an extension calls the distribution, a package or a module."""
-        parent = self.file.parents.get(node)
+        child, parent = node, self.file.parents.get(node)
         while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.BinOp, ast.IfExp, ast.Starred)):
-            parent = self.file.parents.get(parent)
+            child, parent = parent, self.file.parents.get(parent)
+        if isinstance(parent, ast.Call) and child is node and child in parent.args:
+            called = last_name(parent)
+            if child is parent.args[0] and (called.endswith("Extension") or called in ("load", "load_inline", "setup")):
+                return True
+            if called not in _TAKING_PATHS:
+                message = say(
+                    "`{text}` stays: it may be a name to import, or the folder of the sources, whose port is `{use}`",
+                    text=getattr(node, "value", ""),
+                    use=self.renaming.ported_name(str(getattr(node, "value", ""))),
+                )
+                self.review.add(self.file.span(node)[0], "build-by-hand", message)
+                return True
+        if isinstance(parent, ast.Assign) and child is node:
+            targets = [target.id for target in parent.targets if isinstance(target, ast.Name)]
+            return any(_NAME_VARIABLE.search(target) for target in targets)
         return isinstance(parent, ast.keyword) and parent.arg in _NAMING
 
     def _new_fstring(self, node: ast.JoinedStr, value: str, tail: str) -> str | None:
@@ -430,13 +477,14 @@ class ScriptChanges:
             return any(isinstance(target, ast.Name) and "librar" in target.id.lower() for target in targets)
         return False
 
-    def _dropped_call(self, node: ast.AST) -> None:
+    def _dropped_call(self, node: ast.AST, flag: BuildRow) -> None:
         """Note a flag that is added to a list by a call of its own."""
         call = self.file.parents.get(node)
         statement = self.file.parents.get(call) if call is not None else None
         start = self.file.span(node)[0]
         if isinstance(call, ast.Call) and isinstance(statement, ast.Expr) and last_name(call) == "append":
             self._add(*self.file.span(call), "", ChangeForm.CALL, call)
+            self._tell(node, flag)
         else:
             message = say("`{flag}` is a flag of CUDA's compiler: leave it out", flag=_leading_text(node)[:60])
             self.review.add(start, "build-flag", message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 
+from torchferry.backends.build_facts import BuildFacts
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
@@ -81,9 +82,15 @@ def _replacing(found: ScriptChanges) -> list[Edit]:
         edits.append(Edit(start, end, f"\n{_indent(text, start)}".join(lines)))
         replaced.update(new)
     needed = {change.imports for change in changes if change.imports} - replaced
+    facts = found.facts
+    begin = []
+    if facts.arch_macro and found.makes_extensions() and edits:
+        needed.add(f"{facts.arch_module}.{facts.arch_function}")
+        begin = ["import os"]
     if needed:
         at, indent = _top(found)
-        edits.append(Edit(at, at, "".join(f"{line}\n{indent}" for line in _import_lines(needed))))
+        lines = [*begin, *_import_lines(needed), *([_architecture(facts)] if begin else [])]
+        edits.append(Edit(at, at, "".join(f"{line}\n{indent}" for line in lines)))
     for arm in arms:
         if (replaced or needed) and (arm.chain[0] < arm.start or arm.end < arm.chain[1]):
             found.review.add(
@@ -167,7 +174,8 @@ def _beside(found: ScriptChanges) -> list[Edit]:
             block = "".join(f"\n{indent}    {line}" for line in lines)
             edits.append(Edit(end, end, f"\n{indent}if {flag}:{block}"))
     if edits:
-        edits.append(_switch(found, flag, needed, min(edit.start for edit in edits)))
+        sets = found.makes_extensions() and not any(_sets_architecture(found, arm) for arm in arms)
+        edits.append(_switch(found, flag, needed, min(edit.start for edit in edits), sets_architecture=sets))
     return edits
 
 
@@ -274,14 +282,27 @@ def _twin(found: ScriptChanges, arm: Arm, flag: str) -> Edit:
     facts = found.facts
     lines = _import_lines({change.imports for change in inside if change.imports})
     if any(change.name == f"{facts.arch_module}.{facts.arch_function}" for change in inside):
-        lines.append(f'os.environ["{facts.arch_macro}"] = str({facts.arch_function}())')
+        lines.append(_architecture(facts))
     begin = "".join(f"{arm.body_indent}{line}\n" for line in lines)
     written = f"{arm.keyword} {flag}:\n{begin}{body}\n{arm.indent}elif"
     return Edit(arm.start, arm.start + len(arm.keyword), written)
 
 
-def _switch(found: ScriptChanges, flag: str, needed: Iterable[str], before: int) -> Edit:
-    """Return the edit that defines the switch, and imports what conditional expressions need."""
+def _sets_architecture(found: ScriptChanges, arm: Arm) -> bool:
+    """Whether the twin of an arm says for which generation of cards is compiled."""
+    name = f"{found.facts.arch_module}.{found.facts.arch_function}"
+    return any(change.name == name for change in found.changes if arm.body <= change.start < arm.end)
+
+
+def _architecture(facts: BuildFacts) -> str:
+    """Return the statement that tells the target's builder for which generation of cards it compiles."""
+    return f'os.environ["{facts.arch_macro}"] = str({facts.arch_function}())'
+
+
+def _switch(
+    found: ScriptChanges, flag: str, needed: Iterable[str], before: int, *, sets_architecture: bool = False
+) -> Edit:
+    """Return the edit that defines the switch, imports what conditional expressions need, and names the generation."""
     text = found.file.source.text
     at, indent = _top(found)
     begin = "import os\n\n"
@@ -293,9 +314,13 @@ def _switch(found: ScriptChanges, flag: str, needed: Iterable[str], before: int)
             at, begin = end, ""
             break
     lines = [f'{flag} = os.getenv("{flag}", "0") == "1"']
-    imports = _import_lines(needed)
+    facts = found.facts
+    sets_architecture = sets_architecture and bool(facts.arch_macro)
+    imports = _import_lines({*needed, f"{facts.arch_module}.{facts.arch_function}"} if sets_architecture else needed)
+    if sets_architecture:
+        imports += ["", _architecture(facts)]
     if imports:
-        lines += [f"if {flag}:", *(f"    {line}" for line in imports)]
+        lines += [f"if {flag}:", *(f"    {line}" if line else "" for line in imports)]
     block = "\n".join(lines)
     if not begin:
         return Edit(at, at, f"\n\n{block}\n" if text[at : at + 1] in ("\n", "\r") else f"; {lines[0]}")

@@ -1,7 +1,8 @@
 """The gate of tokens: an independent reader compares each ported file with its original.
 
 It shares no code with the port. Every token has to be there, in order, with the same blanks between; only identifiers
-and names of headers may differ, and each difference needs a rule that says so.
+and names of headers may differ, and each difference needs a rule that says so. A launch that is written `<< <` is
+joined.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
-from torchferry.backends.kernel_table import KernelTable
+from torchferry.backends.kernel_table import KernelTable, Renamed
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
@@ -63,21 +64,30 @@ class Audit:
         own: The user's rules that were applied, by the identifier, or `#include ` and the header.
         default: Whether the target's rules were applied.
         paths: All paths of the ported tree: a header of the tree may change its suffix where its file did.
+        contexts: The user's rules about words in one place, where the target's were not applied.
     """
 
-    def __init__(self, table: KernelTable, own: Mapping[str, str], default: bool, paths: frozenset[str]) -> None:
+    def __init__(
+        self,
+        table: KernelTable,
+        own: Mapping[str, str],
+        default: bool,
+        paths: frozenset[str],
+        contexts: Mapping[tuple[str, str], Renamed] = {},
+    ) -> None:
         self.table = table
         self.own = own
         self.default = default
         self.names = frozenset(path.rpartition("/")[2] for path in paths)
-        self.contexts = {(word, row.use) for (_, word), row in table.contexts.items()}
+        self.contexts = {(word, row.use) for (_, word), row in (table.contexts if default else contexts).items()}
         self.by_place = {word for _, word in table.contexts} | {"__CUDA_ARCH__"}
 
     def compare(self, before: str, after: str) -> AuditedFile:
         """Compare two texts of one character a byte."""
         problems: list[Message] = []
         renamed: set[TokenChange] = set()
-        for old, new in zip_longest(_lexemes(before), _lexemes(after)):
+        owned = False
+        for old, new in zip_longest(_joined(_lexemes(before)), _joined(_lexemes(after))):
             if old is None or new is None or old.group != new.group:
                 where = _line(before, old.start if old is not None else len(before))
                 problems.append(say("line {line}: the tokens differ from here on", line=where))
@@ -95,10 +105,18 @@ class Audit:
                             after=new.text[:80],
                         )
                     )
-            elif new.group == "identifier" and self.default and new.text not in self.own and self._is_left(new.text):
+            elif (
+                new.group == "identifier"
+                and self.default
+                and new.text not in self.own
+                and not owned
+                and self._is_left(new.text)
+            ):
                 problems.append(
                     say("line {line}: `{name}` was not renamed", line=_line(after, new.start), name=new.text[:80])
                 )
+            if new.group not in ("blank", "comment"):
+                owned = new.text == ":"  # a member of a namespace, as of `at::cuda`, may stay: the plugin may lack it
             if len(problems) >= _MOST:
                 break
         return AuditedFile(tuple(problems), frozenset(renamed))
@@ -126,7 +144,7 @@ class Audit:
                 return self.own[before] == after
             if before == "cuda" and self.own.get("::cuda::") == after:
                 return True
-            return self.default and (self.table.use_of(before) == after or (before, after) in self.contexts)
+            return (self.default and self.table.use_of(before) == after) or (before, after) in self.contexts
         own = self.own.get(f"#include {before}")
         if own is not None:
             return own.strip('<>"') == after
@@ -143,6 +161,23 @@ class Audit:
 def _lexemes(text: str) -> Iterator[Lexeme]:
     for match in _LEXEMES.finditer(text):
         yield Lexeme(match.lastgroup or "", match.group(), match.start())
+
+
+def _joined(lexemes: Iterator[Lexeme]) -> Iterator[Lexeme]:
+    """Leave out blanks between angle brackets: `<< <` of a launch is joined."""
+    last: Lexeme | None = None
+    blank: Lexeme | None = None
+    for lexeme in lexemes:
+        if lexeme.group == "blank" and last is not None and last.text in "<>" and "\n" not in lexeme.text:
+            blank = lexeme
+            continue
+        if blank is not None and not (last is not None and lexeme.text == last.text):
+            yield blank
+        blank = None
+        yield lexeme
+        last = lexeme
+    if blank is not None:
+        yield blank
 
 
 def _line(text: str, offset: int) -> int:

@@ -138,8 +138,10 @@ class FileCompiler:
         if after.code is None:
             return FileGate(path, GateState.NOT_RUN, (self._late(),), seconds)
         known = {(error.path, error.text) for error in before.errors}
-        new = [error for error in after.errors if (error.path, error.text) not in known]
-        if new or (after.code and not before.code):
+        stub = os.path.realpath(self.sides.stand_ins.headers) + os.sep  # what this torch lacks of the plugin's names
+        own = [error for error in after.errors if not error.path.startswith(stub)]
+        new = [error for error in own if (error.path, error.text) not in known]
+        if new or (after.code and not before.code and (own or not after.errors)):
             problems = tuple(_problem(error) for error in (new or after.errors))
             return FileGate(path, GateState.FAILED, problems or (_ended(after.code),), seconds)
         if before.code:

@@ -13,6 +13,7 @@ from torchferry.kernels.gates.audit import Audit, TokenChange
 from torchferry.kernels.gates.compiling import FileCompiler, Sides, Toolchain, toolchain
 from torchferry.kernels.gates.result import LEVELS, FileGate, GateRequest, GateResult, GateState, result_of
 from torchferry.kernels.gates.stand_ins import StandIns
+from torchferry.kernels.gates.surface_stubs import SurfaceStubs
 from torchferry.kernels.ported_tree import PortedFile, PortedTree, table_of
 from torchferry.kernels.tokens import decode
 
@@ -48,8 +49,9 @@ def run_gates(
         return tuple(results)
     failed = {file.path for file in tokens.files if file.state is not GateState.PASSED}
     with temporary_folder("torchferry-gate-") as temporary:
-        sides = _sides(ported, request, renamed, temporary)
-        compiler = FileCompiler(tools or toolchain(), sides, request.timeout)
+        tools = tools or toolchain()
+        sides = _sides(ported, request, renamed, temporary, tools)
+        compiler = FileCompiler(tools, sides, request.timeout)
         left = [path for path in chosen if path not in failed]
         for level in LEVELS[1 : LEVELS.index(request.level) + 1]:
             files = []
@@ -85,7 +87,7 @@ def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, froze
         reason = say("rules of --unsafe replace text anywhere: tokens cannot be compared")
         return GateResult("tokens", GateState.NOT_RUN, (), 0, reason), frozenset()
     paths = frozenset(file.new_path for file in ported.files)
-    audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths)
+    audit = Audit(table_of(ported.target), ported.rules.names, request.default_rules, paths, ported.rules.contexts)
     bad: list[FileGate] = []
     renamed: set[TokenChange] = set()
     passed = 0
@@ -102,7 +104,9 @@ def _tokens(ported: PortedTree, request: GateRequest) -> tuple[GateResult, froze
     return result_of("tokens", tuple(bad), passed), frozenset(renamed)
 
 
-def _sides(ported: PortedTree, request: GateRequest, renamed: frozenset[TokenChange], folder: Path) -> Sides:
+def _sides(
+    ported: PortedTree, request: GateRequest, renamed: frozenset[TokenChange], folder: Path, tools: Toolchain
+) -> Sides:
     """Write the port and the stand-ins into a folder of their own."""
     table = table_of(ported.target)
     copy = folder / "port"
@@ -111,7 +115,10 @@ def _sides(ported: PortedTree, request: GateRequest, renamed: frozenset[TokenCha
     stand_ins = StandIns(folder / "stand_ins")
     (folder / "stand_ins").mkdir()
     own = {name for name in ported.rules.names if not name.startswith("#")}
-    stand_ins.write(renamed, table.macros.keys(), own, {file.new_path for file in ported.files})
+    stubs = None
+    if table.surface is not None and tools.torch is not None:
+        stubs = SurfaceStubs(table, table.surface, tools.torch)
+    stand_ins.write(renamed, table.macros.keys(), own, {file.new_path for file in ported.files}, stubs)
     names = {change.after: change.before for change in sorted(renamed, reverse=True) if not change.is_header}
     paths = {file.path: file.new_path for file in ported.files if file.is_source}
     return Sides(ported.root, copy, stand_ins, paths, names, request.flags, ported.rules.names)

@@ -1,5 +1,7 @@
 """Headers that let a machine with CUDA's compiler read a port: the target's names given back to CUDA's.
 
+The namespaces of the target's plugin are not: they hold what the plugin declares (`surface_stubs.py`).
+
 They are written into a folder of their own for each run. What the installed torch lacks of its CUDA side, and the
 headers of CUDA's libraries that are not installed, stand there with what torch's own headers need of them, and are
 used only where no true header is found.
@@ -11,6 +13,7 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from torchferry.kernels.gates.audit import TokenChange
+from torchferry.kernels.gates.surface_stubs import SurfaceStubs
 
 _OWN_TO_TORCH = "privateuse"
 """A part of names that every torch has for accelerators of others: they need no stand-in."""
@@ -67,7 +70,12 @@ class StandIns:
         self.names = folder / "names.h"
 
     def write(
-        self, renamed: Iterable[TokenChange], macros: Container[str], own: Container[str], paths: set[str]
+        self,
+        renamed: Iterable[TokenChange],
+        macros: Container[str],
+        own: Container[str],
+        paths: set[str],
+        stubs: SurfaceStubs | None = None,
     ) -> None:
         """Write all of them.
 
@@ -76,6 +84,7 @@ class StandIns:
             macros: Names that the compiler defines: each is given back only where CUDA's is defined.
             own: Names of the project, renamed where they are defined, too.
             paths: Paths of the ported tree, whose headers are there.
+            stubs: What the namespaces of the plugin hold, where its names are listed and torch's headers are there.
         """
         for name, text in {**LIBRARY_HEADERS, **TORCH_HEADERS}.items():
             _write(self.missing / name, text)
@@ -90,6 +99,8 @@ class StandIns:
                 )
                 if not is_of_the_tree and ".." not in place.parts and not place.is_absolute():
                     includes.setdefault(change.after, []).append(change.before)
+            elif stubs is not None and (change.before, change.after) == ("cuda", stubs.namespace):
+                continue  # a namespace of its own, with what the plugin declares
             elif change.after not in lines and change.before not in own and _OWN_TO_TORCH not in change.after.lower():
                 line = f"#define {change.after} {change.before}\n"
                 if change.before in macros:
@@ -97,7 +108,10 @@ class StandIns:
                 lines[change.after] = line
         self.names.write_text("".join(lines.values()), encoding="latin-1")
         for name, originals in includes.items():
-            _write(self.headers / name, "".join(f"#include <{original}>\n" for original in originals))
+            text = "".join(f"#include <{original}>\n" for original in originals)
+            if stubs is not None and any(original.startswith(("ATen/", "c10/")) for original in originals):
+                text = f"#pragma once\n{text}{stubs.text(originals)}"
+            _write(self.headers / name, text)
 
 
 def _write(path: Path, text: str) -> None:

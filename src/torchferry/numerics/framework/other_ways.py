@@ -28,7 +28,13 @@ Question = Callable[[tuple[Any, ...], dict[str, Any]], bool]
 
 
 class SeeingMode(TorchDispatchMode):
-    """A dispatch mode of ours: calls that would take another way because of it are made without it."""
+    """A dispatch mode of ours: calls that would take another way because of it are made without it.
+
+    Attributes:
+        without_values: Whether tensors have no values: such a call is then made with it, as it could not end else.
+    """
+
+    without_values = False
 
     def not_seen(self, overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Be told of a call that was made without this mode, and of what it gave. No mode is active.
@@ -200,9 +206,20 @@ def _called(
     if not (takes_it(args, kwargs) and _are_active()):
         return original(*args, **kwargs)
     with WithoutOurs() as without:
-        out = original(*args, **kwargs)
+        is_blind = any(mode.without_values for mode in without.left_out)
+        out = None if is_blind else original(*args, **kwargs)
+    if is_blind:
+        return original(*_on_one_device(args), **kwargs)
     _tell(without.left_out, overload, args, kwargs, out)
     return out
+
+
+def _on_one_device(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments with their tensors where the first is: what the other way wants, without values to move."""
+    first = next((each for each in args if isinstance(each, Tensor)), None)
+    if first is None:
+        return args
+    return tuple(each.to(first.device) if isinstance(each, Tensor) else each for each in args)
 
 
 def _tell(ours: list[SeeingMode], overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
