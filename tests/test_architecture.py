@@ -156,7 +156,7 @@ MAY_IMPORT = {
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
     "deploy": {"core", "backends", "doctor"},
     "diagnosis": {"core", "backends"},
-    "assistant": {"core", "backends", "source", "rules", "report"},
+    "assistant": {"core", "backends", "source", "rules", "report", "rehearsal"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
