@@ -9,7 +9,8 @@ import pytest
 
 from torchferry.assistant.calls import Allowed, checked, in_parameters, parameters_of, prepared, schema_of
 from torchferry.assistant.roots import Roots
-from torchferry.assistant.tool_table import TOOLS, ArgumentKind, ToolDescription
+from torchferry.assistant.tool_description import ArgumentKind, ToolDescription
+from torchferry.assistant.tool_table import TOOLS
 from torchferry.cli import cli
 from torchferry.core.errors import TorchferryError, UsageError
 
@@ -33,6 +34,7 @@ def everything(folder: Path) -> Allowed:
         ("rehearse", "set it; use --fallback to run it on the CPU", "set it"),
         ("undo_fixes", "run `torchferry migrate . -t npu` first", "run `preview_fixes` first"),
         ("apply_fixes", "`torchferry migrate --unsafe-fixes` makes them", "`apply_fixes` makes them"),
+        ("rehearse", "not found\nwrite it behind `--`, such as -- python x.py", "not found"),
         ("scan", "no such thing as low-level or x-t", "no such thing as low-level or x-t"),
     ],
 )
@@ -52,7 +54,9 @@ def test_the_command_of_a_tool_has_its_options(each: ToolDescription) -> None:
     assert wanted <= options
     assert ("-t" in options) >= each.has_target
     alone = [parameter for parameter in each.parameters if not parameter.option and not parameter.is_folder_to_run_in]
-    assert len(alone) == sum(parameter.param_type_name == "argument" for parameter in command.params)
+    assert len(alone) - (each.name == "ops") == sum(
+        parameter.param_type_name == "argument" for parameter in command.params
+    )
 
 
 SAMPLES: dict[ArgumentKind, Any] = {
@@ -86,6 +90,7 @@ def test_arguments_are_of_their_kind_and_never_become_options(each: ToolDescript
             with pytest.raises(UsageError, match="is no name"):
                 prepared(each, checked({**sample, given.name: "--out=/tmp"}, parameters, each.name), allowed)
         if given.kind in (ArgumentKind.PLACE, ArgumentKind.NEW_PLACE):
-            for place in ("..", "/etc", "a\0b"):
+            control = [".git/x", "a/.torchferry"] if given.kind is ArgumentKind.NEW_PLACE else []
+            for place in ("..", "/etc", "a\0b", *control):
                 with pytest.raises(TorchferryError):
                     prepared(each, checked({**sample, given.name: place}, parameters, each.name), allowed)

@@ -16,19 +16,19 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.cli.process import torchferry
 from tests.processes import STUBBORN, gone, started
+from torchferry.assistant.guides import TASKS
+from torchferry.assistant.tool_description import Permission
+from torchferry.assistant.tool_table import TOOLS
 
 pytestmark = pytest.mark.pure
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cuda-training"
-READING = {
-    *("scan", "explain_rule", "explain_name", "preview_fixes", "doctor", "compare_records", "explain_logs"),
-    *("job", "cancel_job"),
-}
+READING = {tool.name for tool in TOOLS if tool.needs is Permission.READ} | {"job", "cancel_job"}
 
 
 @pytest.fixture
@@ -115,6 +115,23 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         assert explained["first"]["entry"] == "common/memory-elsewhere"
         assert explained["consequences"]
 
+        for uri, words in (
+            ("torchferry://rules", "DEV101"),
+            ("torchferry://rules/DEV101", "names a CUDA device"),
+            ("torchferry://targets", "npu"),
+            ("torchferry://verdict", found["summary"][:20]),
+        ):
+            read = await client.read_resource(uri)
+            assert words in getattr(read.contents[0], "text", "")
+        for uri in ("torchferry://nothing", "torchferry://rules/--help", "file:///etc/passwd", "torchferry://rules/"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
+        assert {task.name for task in (await client.list_prompts()).prompts} == {task.name for task in TASKS}
+        prompt = await client.get_prompt("migrate_project", {"path": "{x}", "target": "npu"})
+        assert "project in `{x}` to the target `npu`" in getattr(prompt.messages[0].content, "text", "")
+        with pytest.raises(MCPError, match="migrate_project"):
+            await client.get_prompt("migrate_project", {"path": "."})
+
         for path in ("/etc", "..", "../outside.py", "link.py"):
             assert "outside of the folders" in await refusal(client, "scan", path=path)
         assert "does not exist" in await refusal(client, "scan", path="absent")
@@ -141,9 +158,23 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
 
     async def asked(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(tools) == READING | {"apply_fixes", "undo_fixes", "rehearse"}
+        assert set(tools) == READING | {tool.name for tool in TOOLS}
+        hints = {name: tool.annotations and tool.annotations.read_only_hint for name, tool in tools.items()}
+        assert {name for name, is_reading in hints.items() if is_reading} == READING - {"ops"}
         assert "name a `target`" in await refusal(client, "doctor")
-        done = await answer(client, "apply_fixes", target="npu")
+        for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a", "commit", "-qm", "a"]):
+            subprocess.run(["git", "-C", project, *words], check=True)
+        (project / "train.py").write_bytes(before[project / "train.py"] + b"\n")
+        before[project / "train.py"] += b"\n"
+        assert (await refusal(client, "apply_fixes", target="npu")).endswith("or use `allow_dirty`")
+        decided = {"decision": "pynvml", "choice": "accept", "by": "Ada", "target": "npu"}
+        assert "Ada accepted one place" in (await answer(client, "decide", **decided))["text"]
+        left = (await answer(client, "decisions", target="npu"))["decisions"]
+        assert "pynvml" not in {each["id"] for each in left}
+        assert "undid the decision" in (await answer(client, "undo_fixes"))["text"]
+        shown = await answer(client, "show_decision", decision="pynvml", target="npu")
+        assert "accept" in {each["name"] for each in shown["choices"]}
+        done = await answer(client, "apply_fixes", target="npu", allow_dirty=True)
         assert done["written"]
         assert {path for path in before if path.read_bytes() != before[path]} == {
             project / name for name in done["changes"] if name.endswith(".py")
@@ -151,7 +182,9 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         assert {each["code"] for each in done["remaining"]} == {"CNT101", "DEP101", "PRC102"}
         assert "5 files restored" in (await answer(client, "undo_fixes"))["text"]
         assert {path: path.read_bytes() for path in before} == before
-        assert (await answer(client, "apply_fixes", path="train.py", target="npu"))["changes"] == ["train.py"]
+        assert (await answer(client, "apply_fixes", path="train.py", target="npu", allow_dirty=True))["changes"] == [
+            "train.py"
+        ]
         assert "1 file restored" in (await answer(client, "undo_fixes", path="train.py"))["text"]
         assert {path: path.read_bytes() for path in before} == before
 
@@ -225,9 +258,36 @@ def test_a_long_job_is_told_about_polled_and_cancelled(project: Path) -> None:
     ask(project, "-t", "npu", "--allow-run", asked=asked)
 
 
+def test_the_first_answer_on_a_large_project_is_small_and_says_nothing_twice(tmp_path: Path) -> None:
+    for number in range(400):
+        (tmp_path / f"m{number}.py").write_text("import torch\nx = torch.zeros(1).cuda()\ntorch.cuda.nvtx.mark('x')\n")
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(tmp_path)
+
+    async def asked(client: Client) -> None:
+        for tool in ("scan", "decisions"):
+            result = await client.call_tool(tool, {})
+            assert not result.is_error, result.content
+            sizes = [len(getattr(each, "text", "").encode()) for each in result.content]
+            sizes.append(len(json.dumps(result.structured_content, ensure_ascii=False).encode()))
+            assert sum(sizes) <= 16_000, tool
+            assert sizes[0] < 200
+        total = (await answer(client, "scan", part="findings", limit=1))["left_out"]["findings"]["total"]
+        counted = await answer(client, "scan", part="findings", group_by="code")
+        assert sum(each["count"] for each in counted["findings"]) == total >= 800
+        last = await answer(client, "scan", part="findings", offset=total - 1)
+        assert last["left_out"]["findings"] == {"total": total, "next_offset": None}
+        small = await client.call_tool("scan", {"budget": 2000})
+        assert len(json.dumps(small.structured_content).encode()) <= 2100
+        assert "from 2000 to" in await refusal(client, "scan", budget=10)
+
+    ask(link, "-t", "npu", asked=asked)
+
+
 def test_answers_as_text_for_clients_that_show_no_other(project: Path) -> None:
     async def asked(client: Client) -> None:
         result = await client.call_tool("scan", {"limit": 2})
+        assert not result.is_error, result.content
         assert result.structured_content is None
         assert json.loads(str(getattr(result.content[0], "text", "")))["state"] == "done"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,8 @@ from typing import Any
 from torchferry.assistant.commands import CommandOutput, CommandResult, run
 from torchferry.assistant.jobs import LONGEST_WAIT, USUAL_WAIT
 from torchferry.assistant.roots import Roots
-from torchferry.assistant.tool_table import (
-    TARGET,
-    TOOLS,
-    ArgumentKind,
-    Permission,
-    ReportForm,
-    ToolDescription,
-    ToolParameter,
-)
+from torchferry.assistant.tool_description import ArgumentKind, Permission, ReportForm, ToolDescription, ToolParameter
+from torchferry.assistant.tool_table import TARGET, TOOLS
 from torchferry.assistant.views import BUDGET, LARGEST_BUDGET, LEAST_BUDGET, DocumentView
 from torchferry.backends import registry
 from torchferry.core import exitcodes
@@ -28,6 +22,7 @@ from torchferry.core.json_text import parsed_json, whole_characters
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked
 from torchferry.core.terminal import visible
+from torchferry.source.tree import is_control_name
 
 _SECONDS = 600
 """For a command, where the client gives it no other time."""
@@ -165,7 +160,7 @@ def _checked(value: Any, parameter: ToolParameter) -> Any:
     if parameter.choices and value not in parameter.choices:
         # translators: the kind of a name that is unknown
         raise unknown_name(name, value[:80], parameter.choices)
-    if parameter.default is None and wanted is list and not value:
+    if parameter.default is None and wanted in (list, str) and not "".join(value).strip():
         raise UsageError(say("`{name}` is empty: {text}", name=name, text=parameter.text))
     return tuple(value) if wanted is list else value
 
@@ -203,17 +198,19 @@ def prepared(tool: ToolDescription, values: Mapping[str, Any], allowed: Allowed)
     options: list[str] = []
     alone: list[str] = []
     folder: Path | None = None
-    writable: list[Path] = list(allowed.roots.folders) if tool.needs is Permission.WRITE else []
+    writable: list[Path] = list(allowed.roots.folders) if _writes(tool, allowed) else []
     for each in tool.parameters:
         if each is TARGET or each.name not in values:
             continue
         value = values[each.name]
-        if each.kind is ArgumentKind.PLACE and (value or not each.option):
+        if each.kind is ArgumentKind.PLACE and value:
             value = str(allowed.roots.place(value))
         elif each.kind is ArgumentKind.PLACES:
             value = [str(allowed.roots.place(place)) for place in value]
         elif each.kind is ArgumentKind.NEW_PLACE and value:
             place = allowed.roots.new_place(value)
+            if any(map(is_control_name, Path(value).parts)):
+                raise UsageError(say("`{name}`: nothing is written into {path}", name=each.name, path=value[:200]))
             writable.append(place)
             value = str(place)
         if each.is_folder_to_run_in:
@@ -227,6 +224,11 @@ def prepared(tool: ToolDescription, values: Mapping[str, Any], allowed: Allowed)
     options += _target_option(tool, values.get("target", ""), folder, alone, allowed)
     words = (*tool.command, *options, *tool.fixed, *tool.report.value, *_language(tool, allowed.lang), "--", *alone)
     return ToolCall(tool, words, folder, values["seconds"], tuple(writable))
+
+
+def _writes(tool: ToolDescription, allowed: Allowed) -> bool:
+    """Whether a command may change files anywhere below the folders; what it is told to write, it may in any case."""
+    return tool.needs is Permission.WRITE or (tool.needs is Permission.RUN and allowed.may_write)
 
 
 def _option(parameter: ToolParameter, value: Any) -> list[str]:
@@ -276,22 +278,37 @@ async def document_of(call: ToolCall, output: CommandOutput) -> dict[str, Any]:
     try:
         result = await run(call.words, call.seconds, cwd=call.folder, write_roots=call.writable, output=output)
     except TorchferryError as error:
-        parts = [in_parameters(each.render(), call.tool) for each in (error.message, error.advice) if each is not None]
+        texts = [each.render().removeprefix(_OURS) for each in (error.message, error.advice) if each is not None]
+        parts = [in_parameters(text, call.tool) for text in texts]
         raise TorchferryError(*(say("{text}", text=part) for part in parts if part)) from None
     return _document(call.tool, result)
+
+
+async def text_of(words: Sequence[str], output: CommandOutput) -> dict[str, Any]:
+    """Run a command that only reads, and return what it wrote or printed.
+
+    Raises:
+        TorchferryError: the command could not do its work, or took too long.
+    """
+    result = await run(words, _SECONDS, output=output)
+    return {"text": whole_characters(result.report or result.printed)}
 
 
 def _document(tool: ToolDescription, result: CommandResult) -> dict[str, Any]:
     notices = [in_parameters(line, tool) for line in result.told.splitlines() if line.strip()]
     notices = [visible(line) for line in notices if line][-_NOTICES:]
     report = tool.report
-    if report is ReportForm.TEXT:
-        return {"exit_code": result.exit_code, "text": visible_lines((result.printed or result.told).strip())}
+    if report is ReportForm.TEXT and not tool.ends_with_program:
+        printed = result.printed if tool.needs is Permission.READ else in_parameters(result.printed, tool)
+        text = "\n".join(part.strip() for part in (printed, "\n".join(notices)) if part.strip())
+        return {"exit_code": result.exit_code, "text": visible_lines(text)}
     if report is ReportForm.PATCH:
         return {"written": False, "files": _diffs(result.report), "notices": notices}
     text = result.printed if report is ReportForm.PRINTED else result.report
+    if report is ReportForm.TEXT:
+        text = json.dumps({"exit_code": result.exit_code})
     if not text.strip():
-        said = in_parameters(result.told.strip()[-2000:], tool)
+        said = in_parameters(result.told.strip()[-2000:].rpartition(_OURS)[2], tool)
         raise TorchferryError(
             say("the command ended with exit code {code} and no report: {text}", code=result.exit_code, text=said)
         )
@@ -304,7 +321,7 @@ def _document(tool: ToolDescription, result: CommandResult) -> dict[str, Any]:
         document = make(document)
     if tool.ends_with_program:
         printed = masked(f"{result.printed}\n{result.told}".strip()[-_OUTPUT:])
-        document = {"cause": _cause(document, result), **document, "output": visible_lines(printed)}
+        document = {"cause": _cause(tool, document, result), **document, "output": visible_lines(printed)}
     elif notices:
         document["notices"] = notices
     return document
@@ -314,6 +331,9 @@ def visible_lines(text: str) -> str:
     """Return a text of several lines without what a terminal would obey."""
     return "\n".join(visible(line) for line in whole_characters(text).split("\n"))
 
+
+_OURS = "torchferry: "
+"""What a line begins with that a command of ours says."""
 
 _NAMED_PLACE = ("code", "grade", "blocker", "message")
 
@@ -364,6 +384,7 @@ _ORDER = {"manual": 1, "unsafe": 2, "safe": 3, "note": 4}
 _DOCUMENTS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "scan": _scanned,
     "apply_fixes": _migrated,
+    "decisions": _scanned,
 }
 
 
@@ -387,7 +408,7 @@ def _diffs(patch: str) -> list[dict[str, Any]]:
     return files
 
 
-def _cause(document: Mapping[str, Any], result: CommandResult) -> str:
+def _cause(tool: ToolDescription, document: Mapping[str, Any], result: CommandResult) -> str:
     """Return why a program ended badly: its first error, or the last line that it printed as it did; empty for none."""
     code = document.get("exit_code", result.exit_code)
     if code == exitcodes.CLEAN:
@@ -397,16 +418,17 @@ def _cause(document: Mapping[str, Any], result: CommandResult) -> str:
         first = errors[0]
         place = f" ({first['file']}:{first['line']})" if first.get("file") else ""
         return masked(f"{first.get('name', '')}: {first.get('text', '')}{place}")
-    lines = result.told.partition("torchferry: ")
-    own = [line for line in result.told.splitlines() if line.strip() and not line.startswith(("torchferry:", " "))]
-    last = own[-1] if own else ""
-    if not lines[0].strip() and not last:
-        return say("the program ended with exit code {code} and printed no error", code=code).render()
-    return visible(masked(last)) or say("the program ended with exit code {code}", code=code).render()
+    lines = [line for line in result.told.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith((_OURS, " "))]
+    if own:
+        return visible(masked(own[-1]))
+    if lines and tool.report is not ReportForm.SUMMARY:  # a summary says it in its verdict
+        return visible(in_parameters(lines[0].removeprefix(_OURS), tool))
+    return say("the program ended with exit code {code} and printed no error", code=code).render()
 
 
 _OPTION = re.compile(
-    r"(?P<tick>`?)(?<![\w-])(?P<option>--[a-z][a-z-]+|-[tfo])\b(?:[ =](?P<value>[^\s`]+)(?=`))?(?P=tick)"
+    r"(?P<tick>`?)(?<![\w-])(?P<option>--[a-z][a-z-]+\b|-[tfo]\b|--(?=[\s`]))(?:[ =](?P<value>[^\s`]+)(?=`))?(?P=tick)"
 )
 _COMMANDS = re.compile(r"`torchferry ([a-z][a-z -]*?)(?: [^`a-z][^`]*)?`")
 

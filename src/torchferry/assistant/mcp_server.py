@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-from mcp import types
+from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -25,15 +25,19 @@ from torchferry.assistant.calls import (
     parameters_of,
     prepared,
     schema_of,
+    text_of,
     view_of,
 )
-from torchferry.assistant.jobs import Job, Jobs, JobState
+from torchferry.assistant.guides import GUIDES, TASKS, guide_at, words_of
+from torchferry.assistant.jobs import LONGEST_WAIT, Job, Jobs, JobState
 from torchferry.assistant.server_log import log_briefly
-from torchferry.assistant.tool_table import TOOLS, ArgumentKind, Permission, ToolDescription, ToolParameter
+from torchferry.assistant.tool_description import ArgumentKind, Permission, ToolDescription, ToolParameter
+from torchferry.assistant.tool_table import TOOLS
 from torchferry.assistant.views import DocumentShape, shown
 from torchferry.backends import registry
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.terminal import visible
 from torchferry.rehearsal.aggregate import RehearsalOutcome
 
 _JOB = ToolParameter("job", ArgumentKind.TEXT, "Name of the job; empty lists all jobs.", default="")
@@ -92,6 +96,11 @@ class AgentServer:
             instructions=_instructions(self._allowed),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._prompt,
         )
 
     async def _list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
@@ -132,12 +141,81 @@ class AgentServer:
         try:
             answer = await self._answer(params.name, params.arguments or {}, report)
         except TorchferryError as error:
-            return _failed("\n".join(text.render() for text in (error.message, error.advice) if text is not None))
+            return _failed(_lines(error))
         if isinstance(answer, str):
             return _failed(answer)
         if self._in_text:
             return types.CallToolResult(content=[_text(json.dumps(answer, ensure_ascii=False))])
         return types.CallToolResult(content=[_text(_ELSEWHERE)], structured_content=answer)
+
+    async def _list_resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=each.address, name=each.title, description=each.text, mime_type=each.mime)
+                for each in GUIDES
+                if not each.has_name
+            ]
+        )
+
+    async def _list_templates(self, context: Any, params: Any) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(
+                    uri_template=each.address, name=each.title, description=each.text, mime_type=each.mime
+                )
+                for each in GUIDES
+                if each.has_name
+            ]
+        )
+
+    async def _read_resource(self, context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        try:
+            guide, name = guide_at(str(params.uri))
+            words = words_of(guide, name, str(self._allowed.roots.folders[0]), self._allowed.target)
+            job = self._jobs.start("resource", lambda job: text_of(words, job.output))
+            try:
+                await job.wait(LONGEST_WAIT, _in_silence)
+            except anyio.get_cancelled_exc_class():
+                job.cancel()
+                raise
+        except TorchferryError as error:
+            raise MCPError(types.INVALID_PARAMS, _lines(error)) from None
+        if job.state is not JobState.DONE:
+            raise MCPError(
+                types.INTERNAL_ERROR, job.error or say("it takes long; ask again: {line}", line=job.line()).render()
+            )
+        text = job.document()["text"]
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=params.uri, mime_type=guide.mime, text=text)]
+        )
+
+    async def _list_prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=task.name,
+                    description=task.text,
+                    arguments=[
+                        types.PromptArgument(name=name, description=meaning, required=True)
+                        for name, meaning in task.arguments.items()
+                    ],
+                )
+                for task in TASKS
+            ]
+        )
+
+    async def _prompt(self, context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        task = next((task for task in TASKS if task.name == params.name), None)
+        given = params.arguments or {}
+        if task is None or set(given) != set(task.arguments):
+            known = ", ".join(f"{each.name}({', '.join(each.arguments)})" for each in TASKS)
+            raise MCPError(
+                types.INVALID_PARAMS, say("no prompt with these arguments; there are: {names}", names=known).render()
+            )
+        text = task.steps.format(**{name: visible(value) for name, value in given.items()})
+        return types.GetPromptResult(
+            description=task.text, messages=[types.PromptMessage(role="user", content=_text(text))]
+        )
 
     async def _answer(
         self, name: str, arguments: dict[str, Any], report: Callable[..., Awaitable[None]]
@@ -220,6 +298,10 @@ def _unknown(name: str) -> tuple[Any, Any]:
         say("the tool `{name}` is not allowed here", name=name),
         say("the user can start the server with {option}", option=permission),
     )
+
+
+def _lines(error: TorchferryError) -> str:
+    return "\n".join(text.render() for text in (error.message, error.advice) if text is not None)
 
 
 def _failed(text: str) -> types.CallToolResult:

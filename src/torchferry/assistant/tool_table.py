@@ -5,105 +5,9 @@ No tool has logic of its own: what it answers is what its command reports. The t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-
+from torchferry.assistant.tool_description import ArgumentKind, Permission, ReportForm, ToolDescription, ToolParameter
 from torchferry.assistant.views import DocumentShape
 from torchferry.core.messages import say
-
-
-class Permission(Enum):
-    """What a tool, or a parameter, needs the user's leave for: the option of `torchferry mcp` that gives it."""
-
-    READ = ""
-    WRITE = "--allow-write"
-    RUN = "--allow-run"
-
-
-class ArgumentKind(Enum):
-    """What a parameter holds."""
-
-    TEXT = "text"
-    TEXTS = "texts"
-    FLAG = "flag"
-    COUNT = "count"
-    PLACE = "place"
-    PLACES = "places"
-    NEW_PLACE = "new place"
-    COMMAND = "command"
-
-
-@dataclass(frozen=True)
-class ToolParameter:
-    """One parameter of a tool.
-
-    Attributes:
-        name: As a client writes it.
-        kind: What it holds.
-        text: What it is for; a model reads it.
-        option: The option of the command; empty for what stands alone, in the order of the parameters.
-        default: Where the client leaves it out; None: it has to be there.
-        choices: All that it may be.
-        least: The smallest number.
-        most: The largest number.
-        needs: What the user must allow for it to be there.
-        is_folder_to_run_in: The command runs in this folder, and is not given it.
-    """
-
-    name: str
-    kind: ArgumentKind
-    text: str
-    option: str = ""
-    default: str | int | bool | tuple[str, ...] | None = None
-    choices: tuple[str, ...] = ()
-    least: int = 0
-    most: int = 1 << 31
-    needs: Permission = Permission.READ
-    is_folder_to_run_in: bool = False
-
-
-class ReportForm(Enum):
-    """How a command is asked for a report that programs read."""
-
-    FILE = ("-f", "json", "-o", "{report}")
-    PRINTED = ("-f", "json")
-    SUMMARY = ("--summary-file", "{report}")
-    PATCH = ("--patch", "{report}")
-    LINES = ("--report", "{report}")
-    TEXT = ()
-
-
-@dataclass(frozen=True)
-class ToolDescription:
-    """One tool.
-
-    Attributes:
-        name: As a client calls it.
-        text: What it is for, and what it does not say; a model reads it.
-        command: The words of the command line.
-        parameters: What a client may say, in the order in which the command takes what stands alone.
-        needs: What the user must allow for the tool to be there.
-        has_target: Whether the command takes a target; `may_lack_target`: it can do without.
-        may_lack_target: Whether it can do without.
-        report: How it is asked for a report.
-        fixed: Options that are always given.
-        shape: How its documents are shown.
-        ends_with_program: Whether its exit code is that of the program that it runs.
-    """
-
-    name: str
-    text: str
-    command: tuple[str, ...]
-    parameters: tuple[ToolParameter, ...] = ()
-    needs: Permission = Permission.READ
-    has_target: bool = True
-    may_lack_target: bool = False
-    report: ReportForm = ReportForm.FILE
-    fixed: tuple[str, ...] = ()
-    shape: DocumentShape = field(default_factory=DocumentShape)
-    ends_with_program: bool = False
-
 
 PATH = ToolParameter("path", ArgumentKind.PLACE, "Folder or file of the project.", default=".")
 FOLDER = ToolParameter("path", ArgumentKind.PLACE, "Folder to run in.", default=".", is_folder_to_run_in=True)
@@ -130,6 +34,20 @@ UNSAFE = ToolParameter(
 )
 COMMAND = ToolParameter(
     "command", ArgumentKind.COMMAND, 'Program and arguments: ["python", "train.py", "--steps", "2"].'
+)
+
+DECISION = ToolParameter("decision", ArgumentKind.TEXT, "Its id, as decisions lists it.")
+SOURCES = ToolParameter("path", ArgumentKind.PLACE, "Folder with the CUDA C++, or one file.")
+GATE = ToolParameter(
+    "gate",
+    ArgumentKind.TEXT,
+    "Check the result: its tokens, or with the preprocessor or the compiler.",
+    "--gate",
+    "",
+    ("", "tokens", "preprocess", "compile"),
+)
+DUMP = ToolParameter(
+    "dump", ArgumentKind.NEW_PLACE, "Save the first wrong call here, for replay, and end the program.", "--dump", ""
 )
 
 VERDICTS = (
@@ -166,6 +84,16 @@ _RUN = DocumentShape(
     hidden=("schema", "rehearsal", "fails"),
     main="events",
     empty={"events": say("the simulated card saw nothing that it could report")},
+)
+_PORT = DocumentShape(
+    main="review",
+    first=("target", "files", "changed_tokens"),
+    hidden=("schema", "torchferry", "kinds"),
+    empty={
+        "review": say(
+            "no place was found that renaming does not solve, in as many files as `sources` says; only a run proves it"
+        )
+    },
 )
 _NUMBERS = DocumentShape(first=("outcome", "cause", "verdict", "exit_code", "notices", "output"), hidden=("schema",))
 
@@ -274,6 +202,269 @@ TOOLS = (
         shape=DocumentShape(main="groups", first=("ok", "counts"), hidden=("schema", "kind", "torchferry")),
     ),
     ToolDescription(
+        "decisions",
+        "List what a person has to decide before a project can run on the target: places with one question are one "
+        "decision. show_decision says more about one; ask the user, then record the answer with decide.",
+        ("scan",),
+        (PATH, TARGET, EXCLUDE, STYLE),
+        fixed=("--exit-zero",),
+        shape=_DECISIONS,
+    ),
+    ToolDescription(
+        "show_decision",
+        "Show one decision: its choices with what each costs, the programs that wait for it, each place with its code.",
+        ("show",),
+        (DECISION, PATH, TARGET, EXCLUDE),
+        report=ReportForm.PRINTED,
+        shape=DocumentShape(main="findings", first=("id", "message", "choices", "waiting", "places")),
+    ),
+    ToolDescription(
+        "decide",
+        "Record what a person decided: accept leaves the places as they are, fix makes its edits safe for the next "
+        "apply_fixes. Ask the user before, never decide in their place; undo_fixes takes it back.",
+        ("decide",),
+        (
+            DECISION,
+            ToolParameter("choice", ArgumentKind.TEXT, "What the person chose.", choices=("accept", "fix")),
+            PATH,
+            TARGET,
+            ToolParameter("by", ArgumentKind.TEXT, "Name of the person who decided; never your own.", "--by"),
+            ToolParameter("why", ArgumentKind.TEXT, "Their reason.", "--why", ""),
+        ),
+        Permission.WRITE,
+        report=ReportForm.TEXT,
+    ),
+    ToolDescription(
+        "port",
+        "Say what becomes of the CUDA C++ of a project in the target's kernel language: what is renamed, and every "
+        "place that a person has to look at, with the reason. Writes nothing.",
+        ("port",),
+        (SOURCES, TARGET, GATE),
+        fixed=("--check",),
+        shape=_PORT,
+    ),
+    ToolDescription(
+        "write_port",
+        "Write the ported CUDA C++ into a new folder; undo_fixes takes it back.",
+        ("port",),
+        (
+            SOURCES,
+            TARGET,
+            GATE,
+            ToolParameter("out", ArgumentKind.NEW_PLACE, "Folder for the result; it must not exist.", "--out"),
+        ),
+        Permission.WRITE,
+        shape=_PORT,
+    ),
+    ToolDescription(
+        "ops",
+        "Say which operators a target has, lacks or runs on the CPU: of a file that `ops trace` or `ops predict` "
+        "wrote, of a model or a run where programs may be started, or of the plugin as a whole.",
+        ("ops", "report"),
+        (
+            ToolParameter("file", ArgumentKind.PLACE, "What `ops trace` or `ops predict` wrote.", default=""),
+            ToolParameter(
+                "model",
+                ArgumentKind.TEXT,
+                "FILE.py:FUNCTION, which returns (model, inputs).",
+                "--model",
+                "",
+                needs=Permission.RUN,
+            ),
+            ToolParameter(
+                "command",
+                ArgumentKind.COMMAND,
+                "Program to run on the simulated card, and arguments.",
+                default=(),
+                needs=Permission.RUN,
+            ),
+            FOLDER,
+            TARGET,
+        ),
+        shape=DocumentShape(main="operators", first=("target", "plugin", "counts", "coverage")),
+    ),
+    ToolDescription(
+        "advise",
+        "Say what would make a program faster on the target: where, on what evidence, by which edit. Without a trace "
+        "all of it is from the code alone and nothing was measured.",
+        ("advise",),
+        (
+            PATH,
+            TARGET,
+            ToolParameter("trace", ArgumentKind.PLACE, "What profile_record wrote.", "--trace", ""),
+            EXCLUDE,
+        ),
+        shape=DocumentShape(
+            main="advice",
+            first=("measured", "remarks"),
+            empty={
+                "advice": say(
+                    "nothing is known that would make these programs faster; that does not prove that they are fast"
+                )
+            },
+        ),
+    ),
+    ToolDescription(
+        "profile_show",
+        "Say where the time of a run went, from a trace that torch's or the vendor's profiler wrote.",
+        ("profile", "show"),
+        (
+            ToolParameter("trace", ArgumentKind.PLACE, "The trace, or a folder with one for each rank."),
+            ToolParameter(
+                "by",
+                ArgumentKind.TEXT,
+                "What the time is summed by.",
+                "--by",
+                "operator",
+                ("operator", "shape", "module", "stack", "kernel"),
+            ),
+        ),
+        has_target=False,
+    ),
+    ToolDescription(
+        "profile_compare",
+        "Say where a step of one run takes longer than one of another machine's; refuses what cannot be compared.",
+        ("profile", "compare"),
+        (
+            ToolParameter("reference", ArgumentKind.PLACE, "Trace of the reference."),
+            ToolParameter("other", ArgumentKind.PLACE, "Trace of the target."),
+        ),
+        has_target=False,
+    ),
+    ToolDescription(
+        "compare_curves",
+        "Say whether the training curve in one log agrees with that of the reference.",
+        ("compare", "curves"),
+        (
+            ToolParameter("reference", ArgumentKind.PLACE, "Log of the reference."),
+            ToolParameter("other", ArgumentKind.PLACE, "Log of the target."),
+            ToolParameter("metric", ArgumentKind.TEXTS, "What to compare, such as loss.", "--metric", ()),
+        ),
+        has_target=False,
+    ),
+    ToolDescription(
+        "run",
+        "Run an unchanged CUDA program on this machine's card: torch.cuda is redirected. It needs card and plugin; "
+        "without them, rehearse. The program runs with the user's rights.",
+        ("run",),
+        (COMMAND, FOLDER, TARGET),
+        Permission.RUN,
+        report=ReportForm.LINES,
+        shape=_NUMBERS,
+        ends_with_program=True,
+    ),
+    ToolDescription(
+        "record",
+        "Run a program and record its numbers in a folder, for compare_records: once where it is right, once where it "
+        "is wrong. On the simulated card: rehearse with command torchferry compare record -o DIR -- ...",
+        ("compare", "record"),
+        (
+            COMMAND,
+            FOLDER,
+            ToolParameter("out", ArgumentKind.NEW_PLACE, "Folder for the record.", "--output"),
+            ToolParameter("first", ArgumentKind.COUNT, "First steps that are recorded by operator.", "--first", 20),
+            ToolParameter("every", ArgumentKind.COUNT, "Then every Nth step.", "--every", 10),
+        ),
+        Permission.RUN,
+        has_target=False,
+        report=ReportForm.TEXT,
+        ends_with_program=True,
+    ),
+    ToolDescription(
+        "compare",
+        "Run a program and compare each operator with the CPU in higher precision. What was not compared is untested, "
+        "and never passes.",
+        ("compare", "cpu"),
+        (
+            COMMAND,
+            FOLDER,
+            ToolParameter("every", ArgumentKind.FLAG, "Compare every call.", "--every", default=False),
+            DUMP,
+        ),
+        Permission.RUN,
+        has_target=False,
+        shape=_NUMBERS,
+        ends_with_program=True,
+    ),
+    ToolDescription(
+        "nan",
+        "Run a program and find its first NaN or infinity: operator, module, step, line and the operator's inputs.",
+        ("nan",),
+        (
+            COMMAND,
+            FOLDER,
+            ToolParameter(
+                "level",
+                ArgumentKind.TEXT,
+                "watch reads one number a step; operator checks every result.",
+                "--level",
+                "watch",
+                ("watch", "operator"),
+            ),
+            DUMP,
+        ),
+        Permission.RUN,
+        has_target=False,
+        shape=_NUMBERS,
+        ends_with_program=True,
+    ),
+    ToolDescription(
+        "replay",
+        "Run a call of an operator again that compare or nan saved, and judge its result.",
+        ("replay",),
+        (
+            ToolParameter("directory", ArgumentKind.PLACE, "Folder of the call."),
+            ToolParameter("device", ArgumentKind.TEXT, "Such as cpu; default: where it was saved.", "--device", ""),
+            ToolParameter("nan", ArgumentKind.FLAG, "Only look for NaN and Inf.", "--nan", default=False),
+        ),
+        Permission.RUN,
+        has_target=False,
+        report=ReportForm.PRINTED,
+    ),
+    ToolDescription(
+        "profile_record",
+        "Run a program and record traces of its steps, for profile_show and advise. With a target on the simulated "
+        "card: calls and shapes are the program's, times are those of this machine's CPU.",
+        ("profile", "record"),
+        (
+            COMMAND,
+            FOLDER,
+            TARGET,
+            ToolParameter("out", ArgumentKind.NEW_PLACE, "Folder for the traces; empty or new.", "--out"),
+        ),
+        Permission.RUN,
+        may_lack_target=True,
+        report=ReportForm.TEXT,
+        ends_with_program=True,
+    ),
+    ToolDescription(
+        "accept",
+        "Judge a migrated project by torchferry.accept.toml, whose commands are run, and keep the evidence. A gate "
+        "that cannot be judged says why, and is never green.",
+        ("accept",),
+        (
+            FOLDER,
+            TARGET,
+            ToolParameter(
+                "on_simulated_card", ArgumentKind.FLAG, "Speed is then not judged.", "--rehearse", default=False
+            ),
+            ToolParameter("only", ArgumentKind.TEXTS, "Stages to judge, such as runs, numbers.", "--only", ()),
+            ToolParameter("out", ArgumentKind.NEW_PLACE, "Folder for the evidence.", "--out", "evidence"),
+        ),
+        Permission.RUN,
+        report=ReportForm.TEXT,
+    ),
+    ToolDescription(
+        "write_accept_file",
+        "Write torchferry.accept.toml for accept, from the programs, git, the README and a log. What no file says "
+        "stays empty: complete it with the user.",
+        ("accept", "init"),
+        (FOLDER, ToolParameter("log", ArgumentKind.PLACE, "Log of the CUDA run.", "--log", "")),
+        Permission.WRITE,
+        has_target=False,
+        report=ReportForm.TEXT,
+    ),
+    ToolDescription(
         "compare_records",
         "Say where the numbers of two runs differ first, and why, from what the tool record (or `torchferry compare "
         "record`) wrote.",
@@ -294,8 +485,3 @@ TOOLS = (
         shape=DocumentShape(main="causes", first=("failed", "known", "first", "exception")),
     ),
 )
-
-
-def offered(allowed: Mapping[Permission, bool]) -> list[ToolDescription]:
-    """Return the tools that the user allows."""
-    return [tool for tool in TOOLS if allowed[tool.needs]]

@@ -110,6 +110,8 @@ def shown(document: Mapping[str, Any], shape: DocumentShape, view: DocumentView)
         items = _meeting(parts[chosen], view.where, chosen)
         if not items:
             why[chosen] = _why_empty(shape, chosen, len(parts[chosen]), view.where)
+        elif view.offset >= len(items):
+            why[chosen] = say("`offset` is behind the last of {count} items", count=len(items)).render()
         if view.group_by:
             items = _counted(items, view.group_by, chosen)
         room = view.budget - size(answer) - size(left_out) - size(why) - _BESIDE

@@ -23,8 +23,12 @@ from torchferry.core.progress import never_shown
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder that the agent may access; can be repeated; default: the current folder.",
 )
-@click.option("--allow-write", is_flag=True, help="Let the agent apply fixes and undo them.")
-@click.option("--allow-run", is_flag=True, help="Let the agent run programs on the simulated card, with your rights.")
+@click.option("--allow-write", is_flag=True, help="Let the agent apply fixes, record decisions, port, and undo them.")
+@click.option(
+    "--allow-run",
+    is_flag=True,
+    help="Let the agent run programs, on the simulated card or the real one, with your rights.",
+)
 @click.option(
     "--answers",
     type=click.Choice(["structured", "text"]),
