@@ -66,7 +66,7 @@ def test_items_are_chosen_and_counted() -> None:
         "rows": "none of the 3 items of `rows` meets: code=Z"
     }
     assert shown(DOCUMENT, SHAPE, DocumentView(part="none"))["why_empty"] == {"none": "the command reported none"}
-    assert "behind the last of 3" in shown(DOCUMENT, SHAPE, DocumentView(offset=3))["why_empty"]["rows"]
+    assert "behind the last item" in shown(DOCUMENT, SHAPE, DocumentView(offset=3))["why_empty"]["rows"]
     for view, words in (
         (DocumentView(where=("cod=A",)), "they have: code, path"),
         (DocumentView(group_by="cod"), "they have: code, path"),

@@ -48,6 +48,7 @@ GUIDES = (
     Guide("rules/{name}", "one rule", "A rule such as DEV101, or the rules of a family.", ("rule", "--", "{name}")),
     Guide("targets", "targets", "The targets of this server.", ("backend", "list")),
     Guide("targets/{name}", "one target", "Every fact about a target with its source.", ("backend", "show", "{name}")),
+    Guide("skill", "skill", "How to carry a project: gates, proofs, what never to believe.", ("skill", "show")),
     Guide(
         "verdict",
         "verdict",
@@ -136,7 +137,7 @@ TASKS = (
 4. scan again: what is left, and why.
 5. rehearse each program that I name, with a small input. Tell me the outcome word and the cause as they are.
 Say what you could not do and what was not examined. A program is ready only as far as a gate has proven it: analysed,
-migrated, rehearsed, compared, accepted.""",
+migrated, rehearsed, compared, accepted; torchferry://skill says what proves each.""",
     ),
     GuidedTask(
         "explain_failure",

@@ -342,6 +342,7 @@ def _instructions(allowed: Allowed) -> str:
     targets = ", ".join(f"{name} ({registry.load(name).TITLE})" for name in registry.built_in())
     lines = [
         f"torchferry carries PyTorch projects written for CUDA to other accelerators. Targets: {targets}.",
+        "Read torchferry://skill once: the order of the tools, what proves each gate, how to ask the user.",
         "Begin with scan. explain_rule explains the rule of a finding, explain_name says what replaces a CUDA name.",
         "Where a run failed, explain_logs says what failed first in its logs, and what only follows from it.",
         "A rehearsal runs a program on a simulated card. It proves that code is right for the API, "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchferry.core.errors import UsageError, unknown_name
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import Message, say, say_plural
 
 BUDGET = 12_000
 """Bytes of an answer, where the client asks for no other: some 3,000 tokens."""
@@ -111,7 +111,7 @@ def shown(document: Mapping[str, Any], shape: DocumentShape, view: DocumentView)
         if not items:
             why[chosen] = _why_empty(shape, chosen, len(parts[chosen]), view.where)
         elif view.offset >= len(items):
-            why[chosen] = say("`offset` is behind the last of {count} items", count=len(items)).render()
+            why[chosen] = say("`offset` is behind the last item").render()
         if view.group_by:
             items = _counted(items, view.group_by, chosen)
         room = view.budget - size(answer) - size(left_out) - size(why) - _BESIDE
@@ -210,7 +210,8 @@ def _text(value: object) -> str:
 
 def _why_empty(shape: DocumentShape, part: str, total: int, where: Sequence[str]) -> str:
     if total:
-        return say(
+        return say_plural(
+            "the only item of `{part}` does not meet: {conditions}",
             "none of the {count} items of `{part}` meets: {conditions}",
             count=total,
             part=part,
@@ -232,7 +233,7 @@ def _fitting(value: Any, room: int) -> Any:
         while left and size(left) > room:
             left.popitem()
         return {**left, "...": len(value) - len(left)}
-    return value if size(value) <= room else say("{count} bytes", count=size(value)).render()
+    return value if size(value) <= room else say_plural("{count} byte", "{count} bytes", count=size(value)).render()
 
 
 def _cut(value: Any, words: int, items: int) -> Any:
