@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from torchferry.core import env, exitcodes, own_python, reaper
+from torchferry.core import env, exitcodes, own_python, reaper, system
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked
@@ -147,7 +147,7 @@ async def run(
                 _signal(process.pid, signal.SIGTERM)
                 with anyio.move_on_after(reaper.SECONDS):  # a program that it runs has a session of its own
                     await process.wait()
-                _signal(process.pid, signal.SIGKILL)
+                _signal(process.pid, system.KILL)
                 await process.aclose()
                 reaper.release(process.pid)
         printed, told = (end.decode("utf-8", "replace") for end in (taken.printed, taken.errors))
@@ -165,9 +165,9 @@ async def run(
         return CommandResult(code, printed, told, _read(file) if file.exists() else "")
 
 
-def _signal(group: int, number: signal.Signals) -> None:
+def _signal(group: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+        system.signal_group(group, number)
 
 
 async def _take(stream: anyio.abc.ByteReceiveStream, output: CommandOutput, end: bytearray) -> None:

@@ -190,7 +190,8 @@ class _Line:
         if not self._registered:
             self._registered = True
             terminal.before_printing = self.make_way
-            os.register_at_fork(before=self._stop, after_in_parent=self._start, after_in_child=self._forget)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=self._stop, after_in_parent=self._start, after_in_child=self._forget)
         self._works.append(work)
         self._start()
 
@@ -306,7 +307,7 @@ def _is_in_background(number: int) -> bool:
     """Whether another job has the terminal, as after `&`."""
     try:
         return os.tcgetpgrp(number) != os.getpgrp()
-    except OSError:  # it is no terminal that controls us
+    except (OSError, AttributeError):  # it is no terminal that controls us; a system without jobs
         return False
 
 

@@ -7,13 +7,12 @@ run that was killed between the two moves has left no output; whoever comes next
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.abandoned import abandoned, locked_folder, remove_locked, remove_unfinished
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
@@ -123,13 +122,8 @@ def clear(left: LeftOver) -> LeftOver | None:
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Wait until no other run moves an output into place in a folder."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with system.folder_locked(folder):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _put_in_place(new: Path, out: Path, old: Path) -> None:
