@@ -391,7 +391,7 @@ def test_one_module_knows_the_system() -> None:
 
 
 def without_guarded(text: str) -> str:
-    """Return code without the lines behind a question whether the system has the name, or where its lack is answered."""
+    """Return code without the lines that ask whether the system has a name, and those that answer its lack."""
     lines = ["", *text.splitlines(), ""]
     return "\n".join(
         line

@@ -96,10 +96,8 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         assert found["summary"] == said["summary"]
         assert [(each["name"], each["verdict"]) for each in found["programs"]] == [("train.py", "without")]
         assert "train.py:11 -> digits/model.py:7" in found["programs"][0]["reasons"][0]
-        assert {each["grade"]: each["count"] for each in found["counts"]} == {
-            grade: count for grade, count in said["counts"].items() if count
-        }
-        assert all(each["meaning"] for each in found["counts"])
+        assert found["counts"] == {grade: count for grade, count in said["counts"].items() if count}
+        assert set(found["count_meanings"]) == set(found["counts"])
 
         preview = await answer(client, "preview_fixes", limit=1)
         assert not preview["written"]
@@ -123,6 +121,8 @@ def test_a_client_that_may_only_read(project: Path, tmp_path: Path) -> None:
         ):
             read = await client.read_resource(uri)
             assert words in getattr(read.contents[0], "text", "")
+        assert (await answer(client, "job", job="resource-2"))["text"].startswith("DEV101")
+        assert "--allow-run" in await refusal(client, "ops", command=["python", "train.py"])
         for uri in ("torchferry://nothing", "torchferry://rules/--help", "file:///etc/passwd", "torchferry://rules/"):
             with pytest.raises(MCPError):
                 await client.read_resource(uri)
@@ -194,6 +194,8 @@ def test_a_client_that_may_write_and_run(project: Path) -> None:
         failed = await answer(client, "rehearse", command=["python", "-c", "import missing_module"], target="npu")
         assert failed["cause"] == "ModuleNotFoundError: No module named 'missing_module'"
         assert "from the program" in run["output"]
+        failed = await answer(client, "run", command=["python", "-c", "raise ValueError('bad')"], target="npu")
+        assert (failed["outcome"], failed["cause"]) == ("failed by itself", "ValueError: bad")
         slow = ["python", "-c", STUBBORN, str(project / "pid")]
         for seconds in (4, 20, 100):  # until the machine is fast enough to start it in that time
             said = await refusal(client, "rehearse", command=slow, target="npu", seconds=seconds)
@@ -259,25 +261,23 @@ def test_a_long_job_is_told_about_polled_and_cancelled(project: Path) -> None:
 
 
 def test_the_first_answer_on_a_large_project_is_small_and_says_nothing_twice(tmp_path: Path) -> None:
-    for number in range(400):
+    for number in range(400):  # as many as the bound is about; each is short
         (tmp_path / f"m{number}.py").write_text("import torch\nx = torch.zeros(1).cuda()\ntorch.cuda.nvtx.mark('x')\n")
     link = tmp_path.parent / f"{tmp_path.name}-link"
     link.symlink_to(tmp_path)
 
     async def asked(client: Client) -> None:
-        for tool in ("scan", "decisions"):
-            result = await client.call_tool(tool, {})
-            assert not result.is_error, result.content
-            sizes = [len(getattr(each, "text", "").encode()) for each in result.content]
-            sizes.append(len(json.dumps(result.structured_content, ensure_ascii=False).encode()))
-            assert sum(sizes) <= 16_000, tool
-            assert sizes[0] < 200
-        total = (await answer(client, "scan", part="findings", limit=1))["left_out"]["findings"]["total"]
-        counted = await answer(client, "scan", part="findings", group_by="code")
-        assert sum(each["count"] for each in counted["findings"]) == total >= 800
-        last = await answer(client, "scan", part="findings", offset=total - 1)
+        result = await client.call_tool("scan", {})
+        assert not result.is_error, result.content
+        sizes = [len(getattr(each, "text", "").encode()) for each in result.content]
+        sizes.append(len(json.dumps(result.structured_content, ensure_ascii=False).encode()))
+        assert sum(sizes) <= 16_000
+        assert sizes[0] < 200
+        total = (await answer(client, "job", job="scan-1", part="findings", limit=1))["left_out"]["findings"]["total"]
+        assert total >= 800
+        last = await answer(client, "job", job="scan-1", part="findings", offset=total - 1)
         assert last["left_out"]["findings"] == {"total": total, "next_offset": None}
-        small = await client.call_tool("scan", {"budget": 2000})
+        small = await client.call_tool("job", {"job": "scan-1", "budget": 2000})
         assert len(json.dumps(small.structured_content).encode()) <= 2100
         assert "from 2000 to" in await refusal(client, "scan", budget=10)
 

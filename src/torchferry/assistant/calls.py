@@ -22,6 +22,7 @@ from torchferry.core.json_text import parsed_json, whole_characters
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked
 from torchferry.core.terminal import visible
+from torchferry.rehearsal.aggregate import RehearsalOutcome
 from torchferry.source.tree import is_control_name
 
 _SECONDS = 600
@@ -80,6 +81,20 @@ def parameters_of(tool: ToolDescription, allowed: Allowed) -> list[ToolParameter
     own = [each for each in tool.parameters if allowed.permits(each.needs)]
     views = () if tool.report is ReportForm.TEXT else VIEWING
     return [*own, *views, WAITING, LIMIT]
+
+
+def refuse_forbidden(tool: ToolDescription, given: Mapping[str, Any], allowed: Allowed) -> None:
+    """Refuse parameters that the tool has only where the user allows more.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for each in tool.parameters:
+        if each.name in given and not allowed.permits(each.needs):
+            raise UsageError(
+                say("the parameter `{name}` is not allowed here", name=each.name),
+                say("the user can start the server with {option}", option=each.needs.value),
+            )
 
 
 def schema_of(parameters: list[ToolParameter]) -> dict[str, Any]:
@@ -321,7 +336,7 @@ def _document(tool: ToolDescription, result: CommandResult) -> dict[str, Any]:
         document = make(document)
     if tool.ends_with_program:
         printed = masked(f"{result.printed}\n{result.told}".strip()[-_OUTPUT:])
-        document = {"cause": _cause(tool, document, result), **document, "output": visible_lines(printed)}
+        document = {**_end(tool, document, result), **document, "output": visible_lines(printed)}
     elif notices:
         document["notices"] = notices
     return document
@@ -345,11 +360,8 @@ def _scanned(document: dict[str, Any]) -> dict[str, Any]:
     return {
         **document,
         "programs": [_program(each) for each in document["programs"]],
-        "counts": [
-            {"grade": grade, "count": counts[grade], "meaning": meaning}
-            for grade, meaning in GRADES.items()
-            if counts.get(grade)
-        ],
+        "counts": {grade: counts[grade] for grade in GRADES if counts.get(grade)},
+        "count_meanings": {grade: meaning for grade, meaning in GRADES.items() if counts.get(grade)},
         "findings": [
             {"place": f"{each['path']}:{each['line']}:{each['column']}", **{name: each[name] for name in _NAMED_PLACE}}
             for each in ordered
@@ -408,23 +420,30 @@ def _diffs(patch: str) -> list[dict[str, Any]]:
     return files
 
 
-def _cause(tool: ToolDescription, document: Mapping[str, Any], result: CommandResult) -> str:
-    """Return why a program ended badly: its first error, or the last line that it printed as it did; empty for none."""
+def _end(tool: ToolDescription, document: Mapping[str, Any], result: CommandResult) -> dict[str, str]:
+    """Return why a program ended badly, in the words of a rehearsal where it did, with the cause; empty for none.
+
+    The cause is its first error, or the last line that it printed as it did.
+    """
     code = document.get("exit_code", result.exit_code)
     if code == exitcodes.CLEAN:
-        return ""
+        return {"cause": ""}
     errors = document.get("errors")
+    lines = [line for line in result.told.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith((_OURS, " "))]
+    outcome = RehearsalOutcome.FAILED_ITSELF
     if isinstance(errors, list) and errors and isinstance(errors[0], dict):
         first = errors[0]
         place = f" ({first['file']}:{first['line']})" if first.get("file") else ""
-        return masked(f"{first.get('name', '')}: {first.get('text', '')}{place}")
-    lines = [line for line in result.told.splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith((_OURS, " "))]
-    if own:
-        return visible(masked(own[-1]))
-    if lines and tool.report is not ReportForm.SUMMARY:  # a summary says it in its verdict
-        return visible(in_parameters(lines[0].removeprefix(_OURS), tool))
-    return say("the program ended with exit code {code} and printed no error", code=code).render()
+        cause = masked(f"{first.get('name', '')}: {first.get('text', '')}{place}")
+    elif own:
+        cause = visible(masked(own[-1]))
+    elif lines and tool.report is not ReportForm.SUMMARY:  # a summary says it in its verdict
+        cause = visible(in_parameters(lines[0].removeprefix(_OURS), tool))
+        outcome = RehearsalOutcome.NOTHING_RAN
+    else:
+        cause = say("the program ended with exit code {code} and printed no error", code=code).render()
+    return {"outcome": outcome.value, "cause": cause}
 
 
 _OPTION = re.compile(

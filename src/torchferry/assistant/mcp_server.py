@@ -24,6 +24,7 @@ from torchferry.assistant.calls import (
     document_of,
     parameters_of,
     prepared,
+    refuse_forbidden,
     schema_of,
     text_of,
     view_of,
@@ -231,6 +232,7 @@ class AgentServer:
         tool = self._tools.get(name)
         if tool is None:
             raise TorchferryError(*_unknown(name))
+        refuse_forbidden(tool, arguments, self._allowed)
         values = checked(arguments, parameters_of(tool, self._allowed), name)
         call = prepared(tool, values, self._allowed)
         view = view_of(values)
@@ -247,7 +249,8 @@ class AgentServer:
             return {"jobs": [_state(job) for job in self._jobs.all()]}
         job = self._jobs.named(values["job"])
         await job.wait(values["wait"], _told(report))
-        return self._answer_of(job, self._tools[job.tool].shape, view_of(values))
+        shape = self._tools[job.tool].shape if job.tool in self._tools else DocumentShape()  # that of a resource
+        return self._answer_of(job, shape, view_of(values))
 
     def _answer_of(self, job: Job, shape: DocumentShape, view: Any) -> dict[str, Any] | str:
         if job.state is JobState.FAILED:
@@ -323,13 +326,16 @@ _OUTCOMES = {
 }
 
 
+_WITH_OUTCOME = frozenset(tool.name for tool in TOOLS if tool.ends_with_program)
+
+
 def _answer_schema(name: str) -> dict[str, Any]:
     """Return the schema of an answer: what all have, and the words of a rehearsal."""
     properties: dict[str, Any] = {
         "job": {"type": "string"},
         "state": {"enum": [state.value for state in JobState]},
     }
-    if name == "rehearse":
+    if name in _WITH_OUTCOME:
         words = "; ".join(f"{each.value}: {meaning}" for each, meaning in _OUTCOMES.items())
         properties["outcome"] = {"enum": [outcome.value for outcome in _OUTCOMES], "description": words}
         properties["cause"] = {"type": "string", "description": "Why the program failed; empty where it did not"}

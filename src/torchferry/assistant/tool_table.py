@@ -58,7 +58,7 @@ VERDICTS = (
 _NO_PLACES = say("no place of a CUDA program was found in the files that were examined; `files` says how many")
 _SCAN = DocumentShape(
     main="findings",
-    first=("verdict", "summary", "target", "files", "counts", "programs", "decisions", "remarks"),
+    first=("verdict", "summary", "target", "files", "counts", "count_meanings", "programs", "decisions", "remarks"),
     hidden=("schema", "torchferry", "roles", "entry_points", "changes", "kept", "words"),
     empty={
         "findings": _NO_PLACES,
