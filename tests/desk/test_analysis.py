@@ -99,6 +99,7 @@ def test_the_analysis_runs_without_the_names_of_posix(mode: str, tmp_path: Path)
         == b"import torch\r\n\r\nx = torch.zeros(1).npu()\r\n"
     )
     assert not (folder / "ported").exists()
+    assert [path for path in folder.iterdir() if path.name.endswith(".torchferry")] == []
 
 
 @pytest.mark.parametrize("mode", MODES)

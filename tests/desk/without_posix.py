@@ -173,6 +173,9 @@ def take_away(mode: str) -> None:
         setattr(os, name, without_handles(getattr(os, name)))
     for name in SIGNALS:
         delattr(signal, name)
+    from torchferry.core import system
+
+    system.MOVES_OPEN_FILES = False
 
 
 def _path(path: Any) -> Any:

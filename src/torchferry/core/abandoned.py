@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,12 +39,15 @@ def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int
 
 
 def _lock(folder: Path) -> int:
-    new = folder / _NEW_LOCK
+    new = folder / (_NEW_LOCK if system.MOVES_OPEN_FILES else LOCK)
     lock = system.open_file(new, system.LOCK | os.O_EXCL, 0o600)
     try:
         with contextlib.suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
             system.lock(lock, wait=True)
-        new.rename(folder / LOCK)  # one that nobody holds is never seen
+        if system.MOVES_OPEN_FILES:
+            new.rename(folder / LOCK)  # one that nobody holds is never seen
+        else:
+            os.stat(new)  # another process may have seen it before it was locked
     except BaseException:
         os.close(lock)
         raise
@@ -95,12 +99,34 @@ def remove_abandoned(path: Path) -> bool:
         if not ours:
             return not os.path.lexists(path)
         remove_locked(path)
+    if not system.MOVES_OPEN_FILES:
+        remove_locked(path)
     return not os.path.lexists(path)
 
 
 def remove_locked(folder: Path) -> None:
     """Remove a folder of `locked_folder` that is held; its lock goes last, by which the next command knows it."""
     remove_tree(folder, last=LOCK)
+
+
+def release_and_remove(folder: Path, lock: int, attempts: int = 1) -> None:
+    """Remove a folder of `locked_folder` that this process holds, and close its lock.
+
+    Args:
+        folder: It.
+        lock: The descriptor that holds its lock.
+        attempts: How often, every tenth of a second, it is tried while something still writes there.
+    """
+    if not system.MOVES_OPEN_FILES:  # the lock could not be removed
+        os.close(lock)
+    for number in range(attempts):
+        if number:
+            time.sleep(0.1)
+        remove_locked(folder)
+        if not os.path.lexists(folder):
+            break
+    if system.MOVES_OPEN_FILES:
+        os.close(lock)
 
 
 def remove_unfinished(path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from torchferry.core import system
-from torchferry.core.abandoned import abandoned, locked_folder, remove_locked, remove_unfinished
+from torchferry.core.abandoned import abandoned, locked_folder, release_and_remove, remove_locked, remove_unfinished
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
@@ -68,8 +68,7 @@ def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path],
         if (holder / _OLD).exists():
             _remove_old(holder, out, remove)
     finally:
-        remove_locked(holder)
-        os.close(lock)
+        release_and_remove(holder, lock)
 
 
 def _remove_old(holder: Path, out: Path, remove: Callable[[Path], None]) -> None:

@@ -39,6 +39,9 @@ HAS_USERS = hasattr(os, "geteuid")
 HAS_HANDLES = hasattr(os, "O_DIRECTORY") and hasattr(os, "O_NOFOLLOW") and os.open in os.supports_dir_fd
 """Whether a name can be looked up in an open folder."""
 
+MOVES_OPEN_FILES = os.name != "nt"
+"""Whether a file can be moved and removed while a process has it open."""
+
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
 _READ = os.O_RDONLY | _ALWAYS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
