@@ -35,6 +35,8 @@ def everything(folder: Path) -> Allowed:
         ("undo_fixes", "run `torchferry migrate . -t npu` first", "run `preview_fixes` first"),
         ("apply_fixes", "`torchferry migrate --unsafe-fixes` makes them", "`apply_fixes` makes them"),
         ("rehearse", "not found\nwrite it behind `--`, such as -- python x.py", "not found"),
+        ("preview_fixes", "请提交它们，或使用 --allow-dirty", "请提交它们"),
+        ("apply_fixes", "请提交它们，或使用 --allow-dirty", "请提交它们，或使用 `allow_dirty`"),
         ("scan", "no such thing as low-level or x-t", "no such thing as low-level or x-t"),
     ],
 )

@@ -75,7 +75,7 @@ def ended(folder: Path, mode: str, lines: list[str]) -> tuple[list[object], str]
     words = json.dumps([line.split() for line in lines])
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("without_posix.py")), mode, words],
-        cwd=folder, capture_output=True, text=True, check=False, encoding="utf-8",
+        cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, encoding="utf-8",
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TORCHFERRY_LANG": "en", "TORCHFERRY_NO_CACHE": "1"},
     )  # fmt: skip
     ends = [json.loads(line)[2] for line in done.stdout.splitlines() if line.startswith('["ended"')]
@@ -100,6 +100,15 @@ def test_the_analysis_runs_without_the_names_of_posix(mode: str, tmp_path: Path)
     )
     assert not (folder / "ported").exists()
     assert [path for path in folder.iterdir() if path.name.endswith(".torchferry")] == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_server_ends_with_its_client(mode: str, tmp_path: Path) -> None:
+    """The library of `mcp` takes a Python on Linux for one: it is tried as it is, on the systems themselves."""
+    servers = ["lsp -t npu", *([] if mode else ["mcp --root . -t npu"])]
+    pytest.importorskip("pygls")
+    ends, said = ended(tmp_path, mode, servers)
+    assert ends == [CLEAN] * len(servers), said
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -461,7 +461,7 @@ def in_parameters(text: str, tool: ToolDescription) -> str:
     if not _OPTION.search(text):
         return text
     names = {each.option: each.name for each in tool.parameters if each.option} | {"--target": "target"}
-    clauses = re.split(r"(; |, or |(?<=[.?!]) |\n)", text)
+    clauses = re.split(r"(; |, or |(?<=[.?!]) |\n|[，；。])", text)
     said: list[str] = []
     for number in range(0, len(clauses), 2):
         options = [match["option"] for match in _OPTION.finditer(clauses[number])]

@@ -336,9 +336,11 @@ def _answer_schema(name: str) -> dict[str, Any]:
         "state": {"enum": [state.value for state in JobState]},
     }
     if name in _WITH_OUTCOME:
-        words = "; ".join(f"{each.value}: {meaning}" for each, meaning in _OUTCOMES.items())
-        properties["outcome"] = {"enum": [outcome.value for outcome in _OUTCOMES], "description": words}
+        properties["outcome"] = {"enum": [outcome.value for outcome in _OUTCOMES]}
         properties["cause"] = {"type": "string", "description": "Why the program failed; empty where it did not"}
+    if name == "rehearse":  # the others have the words of failures alone
+        words = "; ".join(f"{each.value}: {meaning}" for each, meaning in _OUTCOMES.items())
+        properties["outcome"]["description"] = words
     return {"type": "object", "properties": properties}
 
 

@@ -70,7 +70,7 @@ _DECISIONS = DocumentShape(
     main="decisions",
     first=("verdict", "summary", "decisions"),
     hidden=("findings", "programs", "families", "packages", "schema", "torchferry", "roles", "entry_points", "changes",
-            "kept", "words", "ignored", "unlooked", "native", "partial", "style", "root", "counts"),
+            "kept", "words", "ignored", "unlooked", "native", "partial", "style", "root", "counts", "count_meanings"),
     empty={"decisions": say("nothing is left for a person to decide")},
 )  # fmt: skip
 _MIGRATED = DocumentShape(
