@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("mcp")
+
+import anyio
+
 from torchferry.assistant.calls import Allowed, checked, in_parameters, parameters_of, prepared, schema_of
+from torchferry.assistant.commands import CommandOutput, run
 from torchferry.assistant.roots import Roots
 from torchferry.assistant.tool_description import ArgumentKind, ToolDescription
 from torchferry.assistant.tool_table import TOOLS
@@ -96,3 +104,33 @@ def test_arguments_are_of_their_kind_and_never_become_options(each: ToolDescript
             for place in ("..", "/etc", "a\0b", *control):
                 with pytest.raises(TorchferryError):
                     prepared(each, checked({**sample, given.name: place}, parameters, each.name), allowed)
+
+
+def test_a_command_that_the_system_ends_is_said_to_be() -> None:
+    """As when memory runs out: there is no report, and nothing was printed."""
+
+    async def killed() -> None:
+        output = CommandOutput()
+
+        async def kill() -> None:
+            while output.progress is None or not (children := of_this_process()):
+                await anyio.sleep(0.01)
+            os.kill(children[0], signal.SIGKILL)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill)
+            with pytest.raises(TorchferryError, match="ended by signal 9"):
+                await run(("explain", "/dev/zero"), 60.0, output=output)
+
+    def of_this_process() -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                    if b"explain" in words and parent == os.getpid():
+                        found.append(int(entry.name))
+        return found
+
+    anyio.run(killed)

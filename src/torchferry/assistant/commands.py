@@ -162,6 +162,11 @@ async def run(
         assert code is not None
         if code == exitcodes.ERROR and not file.exists():
             raise TorchferryError(say("{told}", told=_error_of(told) or printed.strip()[-2000:]))
+        if code < 0 and not file.exists():
+            raise TorchferryError(
+                say("`torchferry {name}` was ended by signal {number}", name=arguments[0], number=-code),
+                say("the system does that when memory runs out: try again, or name a smaller folder"),
+            )
         return CommandResult(code, printed, told, _read(file) if file.exists() else "")
 
 
