@@ -253,6 +253,9 @@ def test_a_long_job_is_told_about_polled_and_cancelled(project: Path) -> None:
         assert (await answer(client, "cancel_job", job="rehearse-1"))["state"] == "cancelled"
         states = {each["job"]: each["state"] for each in (await answer(client, "job"))["jobs"]}
         assert states["rehearse-1"] == "cancelled"
+        three = await asyncio.gather(*(answer(client, "scan", limit=each) for each in (1, 2, 3)))
+        assert {each["job"] for each in three} == {"scan-1"}, "who asks the same waits for the same job"
+        assert [len(each["findings"]) for each in three] == [1, 2, 3]
         assert "there is no job" in await refusal(client, "job", job="rehearse-9")
         again = await answer(client, "job", job=two[0]["job"])
         assert again["text"] == two[0]["text"]

@@ -55,9 +55,15 @@ class Job:
         state: How far it is.
         error: Why it failed, as the client is told.
         output: What the command prints.
+        question: What tells it from other jobs that would have another result; empty where each has its own.
+        waiting: How many requests wait for it.
+        is_known: Whether a client was given its name, and may ask for it later.
     """
 
-    def __init__(self, name: str, tool: str) -> None:
+    def __init__(self, name: str, tool: str, question: tuple[str, ...] = ()) -> None:
+        self.question = question
+        self.waiting = 0
+        self.is_known = False
         self.name = name
         self.tool = tool
         self.state = JobState.WAITING
@@ -93,6 +99,18 @@ class Job:
     def cancel(self) -> None:
         """End it, with all that it started; what it was writing is taken back."""
         self._scope.cancel()
+
+    async def wait_or_end(self, seconds: float, report: Callable[[float, str], Awaitable[None]]) -> None:
+        """Wait as `wait` does; it ends where the client gives up, nobody else waits, and nobody could ask for it."""
+        self.waiting += 1
+        try:
+            await self.wait(seconds, report)
+        except anyio.get_cancelled_exc_class():
+            if self.waiting == 1 and not self.is_known:
+                self.cancel()
+            raise
+        finally:
+            self.waiting -= 1
 
     async def wait(self, seconds: float, report: Callable[[float, str], Awaitable[None]]) -> None:
         """Wait for its end, but not longer than some seconds; a line about it is reported every five.
@@ -144,18 +162,22 @@ class Jobs:
         self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
         self._numbers: dict[str, int] = {}
 
-    def start(self, tool: str, work: Callable[[Job], Awaitable[dict[str, Any]]]) -> Job:
-        """Start a job of a tool.
+    def start(self, tool: str, work: Callable[[Job], Awaitable[dict[str, Any]]], question: tuple[str, ...] = ()) -> Job:
+        """Start a job of a tool, or return the one under way that answers the same question.
 
         Args:
             tool: Its name.
             work: Does the work, and returns the document that answers are made of.
+            question: As that of `Job`.
         """
+        for job in self._jobs.values():
+            if question and job.question == question and not job.is_over:
+                return job
         over = [job.name for job in self._jobs.values() if job.is_over]
         for name in over[: max(0, len(over) - _MOST_ENDED + 1)]:
             del self._jobs[name]
         self._numbers[tool] = self._numbers.get(tool, 0) + 1
-        job = Job(f"{tool}-{self._numbers[tool]}", tool)
+        job = Job(f"{tool}-{self._numbers[tool]}", tool, question)
         self._jobs[job.name] = job
         self._group.start_soon(job.run, work, self._limiter)
         return job

@@ -173,12 +173,8 @@ class AgentServer:
         try:
             guide, name = guide_at(str(params.uri))
             words = words_of(guide, name, str(self._allowed.roots.folders[0]), self._allowed.target)
-            job = self._jobs.start("resource", lambda job: text_of(words, job.output))
-            try:
-                await job.wait(LONGEST_WAIT, _in_silence)
-            except anyio.get_cancelled_exc_class():
-                job.cancel()
-                raise
+            job = self._jobs.start("resource", lambda job: text_of(words, job.output), ("resource", *words))
+            await job.wait_or_end(LONGEST_WAIT, _in_silence)
         except TorchferryError as error:
             raise MCPError(types.INVALID_PARAMS, _lines(error)) from None
         if job.state is not JobState.DONE:
@@ -236,12 +232,10 @@ class AgentServer:
         values = checked(arguments, parameters_of(tool, self._allowed), name)
         call = prepared(tool, values, self._allowed)
         view = view_of(values)
-        job = self._jobs.start(name, lambda job: document_of(call, job.output))
-        try:
-            await job.wait(values["wait"], _told(report))
-        except anyio.get_cancelled_exc_class():  # the client does not know its name, and never will
-            job.cancel()
-            raise
+        is_reading = _needs(tool, self._allowed) is Permission.READ
+        question = (name, *call.words) if is_reading else ()
+        job = self._jobs.start(name, lambda job: document_of(call, job.output), question)
+        await job.wait_or_end(values["wait"], _told(report))
         return self._answer_of(job, tool.shape, view)
 
     async def _poll(self, values: dict[str, Any], report: Callable[..., Awaitable[None]]) -> dict[str, Any] | str:
@@ -256,6 +250,7 @@ class AgentServer:
         if job.state is JobState.FAILED:
             return job.error
         if job.state is not JobState.DONE:
+            job.is_known = True
             return _state(job)
         return {"job": job.name, "state": job.state.value, **shown(job.document(), shape, view)}
 
