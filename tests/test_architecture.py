@@ -158,7 +158,7 @@ MAY_IMPORT = {
     "kit": {"core", "backends", "source", "rules", "migration", "device"},
     "deploy": {"core", "backends", "doctor"},
     "diagnosis": {"core", "backends"},
-    "assistant": {"core", "backends", "source", "rules", "report"},
+    "assistant": {"core", "backends", "source", "rules", "report", "rehearsal"},
     "cli": {
         *("core", "backends", "source", "rules", "installed", "programs", "migration", "report"),
         *("shim", "rehearsal", "doctor", "device", "numerics", "kernels", "ops", "profiling"),
@@ -270,6 +270,7 @@ ITS_OWN_CODE, TOOLS, THE_USERS = "ours", "tools", "the user's"
 STARTS_PROGRAMS = {
     "assistant/commands.py": THE_USERS,  # torchferry, which may start one
     "core/command.py": THE_USERS,
+    "core/process_tree.py": TOOLS,
     "core/reaper.py": ITS_OWN_CODE,
     "core/subprocesses.py": TOOLS,
     "deploy/fetching.py": TOOLS,
@@ -353,6 +354,52 @@ def test_one_module_makes_the_commands_that_start_our_python() -> None:
                 if ours and not isinstance(node.ctx, ast.Store):
                     wrong.append(f"{path}:{node.lineno} {ast.unparse(node)}")
     assert wrong == []
+
+
+OF_ONE_SYSTEM = {
+    "core/forks.py",  # asks whether there are forks
+    # what is refused elsewhere before it is imported
+    *("rehearsal/environments/store.py", "triton/compiling.py", "triton/environment.py", "triton/front_end_program.py"),
+    *("doctor/host.py", "kernels/gates/compiling.py"),
+    # behind `IS_LINUX`, which a rehearsal asks first; on the simulated card's machine alone
+    "rehearsal/build.py",
+    # on servers, or the machine that drives them
+    *(
+        "deploy/fetching.py",
+        "deploy/playing.py",
+        "deploy/records.py",
+        "deploy/remote/cluster_probe.py",
+        "deploy/remote/fetch.py",
+        "deploy/remote/offer.py",
+    ),
+}
+"""Modules that use names which not every system has, and why; for all others `core/system.py` knows the system."""
+
+_OF_ONE_SYSTEM = re.compile(
+    r"^\s*import (?:fcntl|grp|msvcrt|pty|pwd|resource|termios|tty)\b|\b(?:src_|dst_)?dir_fd=|\bos\.(?:O_(?:CLOEXEC"
+    r"|DIRECTORY|NOCTTY|NOFOLLOW|NONBLOCK)|killpg|fork|fchmod|fchown|get(?:e?uid|e?gid|pgid|pgrp)|setsid|uname|pread|mkfifo)\b"
+    r"|\bsignal\.SIG(?:ALRM|CHLD|HUP|KILL|PIPE|QUIT|USR\d)\b",
+    re.M,
+)
+
+
+def test_one_module_knows_the_system() -> None:
+    users = {
+        path.relative_to(SOURCE).as_posix()
+        for path in MODULES
+        if VENDORS not in path.parents and _OF_ONE_SYSTEM.search(without_guarded(path.read_text(encoding="utf-8")))
+    }
+    assert users - {"core/system.py"} == OF_ONE_SYSTEM
+
+
+def without_guarded(text: str) -> str:
+    """Return code without the lines that ask whether the system has a name, and those that answer its lack."""
+    lines = ["", *text.splitlines(), ""]
+    return "\n".join(
+        line
+        for before, line, after in zip(lines, lines[1:], lines[2:], strict=False)
+        if "hasattr(" not in before + line and "AttributeError" not in after
+    )
 
 
 PRINTS_OTHERWISE = {

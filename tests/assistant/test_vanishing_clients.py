@@ -181,12 +181,13 @@ def test_a_client_that_vanishes_while_files_are_written(project: Path, way: str,
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in client.lines)
 
 
-def test_a_client_that_vanishes_while_a_program_runs(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wait", [0, 55])
+def test_a_client_that_vanishes_while_a_program_runs(project: Path, tmp_path: Path, wait: int) -> None:
     (project / "stubborn.py").write_text(STUBBORN)
     client = Client("mcp", "--root", str(project), "-t", "npu", "--allow-run")
     client.greet()
     words = [sys.executable, "stubborn.py", str(tmp_path / "pids")]
-    client.call(1, "rehearse", path=str(project), command=words, seconds=300)
+    client.call(1, "rehearse", path=str(project), command=words, seconds=300, wait=wait)
     programs = started(tmp_path / "pids", client.server)
     client.vanish()
     client.ended()

@@ -141,6 +141,8 @@ COMMANDS = {
     "backend list": 0,
     "backend show npu": 0,
     "rule DEV101": 0,
+    "skill install {out}": 0,
+    "skill show": 0,
     "mcp --root .": 0,
     "lsp": 0,
 }

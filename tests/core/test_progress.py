@@ -371,3 +371,25 @@ def test_builds_say_what_they_are(tmp_path: Path, shown: Terminal, monkeypatch: 
     assert [row.partition(":")[2].partition(":")[0] for row in rows] == [
         " building the library of the simulated card for torch 2.13.0"
     ]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_who_started_us_reads_the_line_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str) -> None:
+    """As `torchferry mcp` does: there is no terminal, and a service keeps what is printed."""
+    file = tmp_path / "progress"
+    file.touch()
+    monkeypatch.setenv("TORCHFERRY_PROGRESS", str(file))
+    monkeypatch.setenv("CI", "1")
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "_chosen_language", lambda: lang)
+    with doing(say("examining files"), 7) as work:
+        work.add(3)
+        end = time.monotonic() + HANGS
+        while "3" not in file.read_text(encoding="utf-8") and time.monotonic() < end:
+            time.sleep(0.01)
+        assert "7" in file.read_text(encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == ""
+    monkeypatch.setenv("TORCHFERRY_PROGRESS", str(tmp_path / "gone"))
+    with doing(say("examining files"), 7) as work:
+        time.sleep(0.15)
+    assert not (tmp_path / "gone").exists()

@@ -29,21 +29,47 @@ class Roots:
         Raises:
             TorchferryError: it does not exist, or leads out of the folders.
         """
+        place = self.new_place(text)
+        try:
+            exists = place.exists()
+        except OSError as error:
+            raise TorchferryError(
+                say(
+                    "{path} cannot be read: {error}",
+                    path=text[:200],
+                    error=error.strerror if isinstance(error, OSError) else error,
+                )
+            ) from None
+        if not exists:
+            raise TorchferryError(say("{path} does not exist", path=text[:200]))
+        return place
+
+    def new_place(self, text: str) -> Path:
+        """Return a path that an assistant names for what a command is to write.
+
+        Raises:
+            TorchferryError: it leads out of the folders.
+        """
         if "\0" in text:
             raise TorchferryError(say("a path contains a null character"))
         try:
             place = (self.folders[0] / text).resolve()
-            exists = place.exists()
         except (OSError, RuntimeError) as error:
-            raise TorchferryError(say("{path} cannot be read: {error}", path=text, error=error)) from None
+            raise TorchferryError(
+                say(
+                    "{path} cannot be read: {error}",
+                    path=text[:200],
+                    error=error.strerror if isinstance(error, OSError) else error,
+                )
+            ) from None
         if not any(place.is_relative_to(folder) for folder in self.folders):
             folders = ", ".join(map(str, self.folders))
             raise TorchferryError(
                 say(
-                    "{path} is outside of the folders that this server may read: {folders}", path=text, folders=folders
+                    "{path} is outside of the folders that this server may read: {folders}",
+                    path=text[:200],
+                    folders=folders,
                 ),
                 say("start the server with `--root` for another folder"),
             )
-        if not exists:
-            raise TorchferryError(say("{path} does not exist", path=text))
         return place

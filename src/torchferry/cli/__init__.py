@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from torchferry import __version__
-from torchferry.core import exitcodes, internal_error, progress
+from torchferry.core import exitcodes, internal_error, progress, system
 from torchferry.core.coded_errors import CodedError
 from torchferry.core.env import VARIABLES, check_language
 from torchferry.core.errors import TorchferryError
@@ -51,8 +51,12 @@ _COMMANDS = {
     "rule": "Explain a rule, or list them all.",
     "mcp": "Answer a coding agent over the Model Context Protocol.",
     "lsp": "Show findings and offer fixes in an editor.",
+    "skill": "Tell a coding agent how to carry a project, in a file that its tool loads.",
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""
+
+_NEED_LINUX = frozenset({"rehearse", "environment", "run", "triton", "doctor"})
+"""Commands that are refused in one line elsewhere: what they examine, build or start exists on Linux alone."""
 
 _EXIT_CODES = {
     "0": "nothing found, or nothing left to do",
@@ -69,11 +73,13 @@ class LazyGroup(click.Group):
 
     Attributes:
         described: Its commands, each with one line for the help.
+        need_linux: Those of them that run on Linux alone.
         prefix: What stands before the name of a command in that of its module: `compare_` of `cli/compare_diff.py`.
     """
 
     described: Mapping[str, str] = {}
     prefix = ""
+    need_linux: frozenset[str] = frozenset()
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -83,6 +89,8 @@ class LazyGroup(click.Group):
         """Import a command; None for one that does not exist."""
         if cmd_name not in self.described:
             return None
+        if cmd_name in self.need_linux and not system.IS_LINUX:
+            return _RefusedCommand(cmd_name, short_help=self.described[cmd_name])
         module = cmd_name.replace("-", "_")
         command: click.Command = importlib.import_module(f"torchferry.cli.{self.prefix}{module}").command
         return command
@@ -91,6 +99,17 @@ class LazyGroup(click.Group):
         """Write the commands into the help."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.described.items()))
+
+
+class _RefusedCommand(click.Command):
+    """A command that does not run on this system; its own module may not even be imported here."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Refuse the command."""
+        system.require_linux(f"torchferry {info_name}")
+        raise AssertionError(info_name)
 
 
 class ProgramCommand(click.Command):
@@ -153,6 +172,7 @@ class _CommandLine(LazyGroup):
     """All commands; the help ends with variables and exit codes, and a wrong name gets the nearest one."""
 
     described = _COMMANDS
+    need_linux = _NEED_LINUX
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any

@@ -84,7 +84,10 @@ class Choices(NamedTuple):
                 say("{first} and {other} belong to different projects", first=first, other=self.paths[-1]),
                 say("run the command once for each project"),
             )
-        return Path(os.path.relpath(around))
+        try:
+            return Path(os.path.relpath(around))
+        except ValueError:  # on another drive of Windows
+            return Path(around)
 
     @property
     def only(self) -> tuple[str, ...]:

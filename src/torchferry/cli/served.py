@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from torchferry.core import exitcodes
+from torchferry.core.system import ENDINGS
 
 _SECONDS = 2
 """That what is under way gets to end in, when the server is told to end."""
@@ -31,7 +32,7 @@ def until_told_to_end() -> Iterator[None]:
         timer.start()
         raise KeyboardInterrupt
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves it
             signal.signal(number, end)
     yield

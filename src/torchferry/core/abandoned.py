@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.folders import remove_tree
 
 LOCK = ".torchferry-lock"
@@ -38,12 +39,15 @@ def locked_folder(place: Path, prefix: str, suffix: str = "") -> tuple[Path, int
 
 
 def _lock(folder: Path) -> int:
-    new = folder / _NEW_LOCK
-    lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    new = folder / (_NEW_LOCK if system.MOVES_OPEN_FILES else LOCK)
+    lock = system.open_file(new, system.LOCK | os.O_EXCL, 0o600)
     try:
         with contextlib.suppress(OSError):  # a file system without locks, where nothing is taken for abandoned either
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(folder / LOCK)  # one that nobody holds is never seen
+            system.lock(lock, wait=True)
+        if system.MOVES_OPEN_FILES:
+            new.rename(folder / LOCK)  # one that nobody holds is never seen
+        else:
+            os.stat(new)  # another process may have seen it before it was locked
     except BaseException:
         os.close(lock)
         raise
@@ -72,17 +76,17 @@ def is_ours(folder: str | Path) -> bool:
     except OSError:
         return False
     kinds = stat.S_ISDIR(status.st_mode) and stat.S_ISREG(lock.st_mode) and lock.st_nlink == 1
-    modes = stat.S_IMODE(status.st_mode) == 0o700 and stat.S_IMODE(lock.st_mode) == 0o600
-    return kinds and modes and status.st_uid == lock.st_uid == os.geteuid()
+    modes = system.has_mode(status, 0o700) and system.has_mode(lock, 0o600)
+    return kinds and modes and not system.is_link(status) and system.is_own(status) and system.is_own(lock)
 
 
 def _is_unlocked(path: Path, opened: contextlib.ExitStack) -> bool:
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        opened.callback(os.close, folder)
-        lock = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        folder = system.open_folder(path)
+        opened.callback(folder.close)
+        lock = folder.open(LOCK, system.LOCK & ~os.O_CREAT)
         opened.callback(os.close, lock)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.lock(lock)
     except OSError:
         return False
     return True
@@ -95,12 +99,34 @@ def remove_abandoned(path: Path) -> bool:
         if not ours:
             return not os.path.lexists(path)
         remove_locked(path)
+    if not system.MOVES_OPEN_FILES:
+        remove_locked(path)
     return not os.path.lexists(path)
 
 
 def remove_locked(folder: Path) -> None:
     """Remove a folder of `locked_folder` that is held; its lock goes last, by which the next command knows it."""
     remove_tree(folder, last=LOCK)
+
+
+def release_and_remove(folder: Path, lock: int, attempts: int = 1) -> None:
+    """Remove a folder of `locked_folder` that this process holds, and close its lock.
+
+    Args:
+        folder: It.
+        lock: The descriptor that holds its lock.
+        attempts: How often, every tenth of a second, it is tried while something still writes there.
+    """
+    if not system.MOVES_OPEN_FILES:  # the lock could not be removed
+        os.close(lock)
+    for number in range(attempts):
+        if number:
+            time.sleep(0.1)
+        remove_locked(folder)
+        if not os.path.lexists(folder):
+            break
+    if system.MOVES_OPEN_FILES:
+        os.close(lock)
 
 
 def remove_unfinished(path: Path) -> None:
@@ -110,13 +136,15 @@ def remove_unfinished(path: Path) -> None:
     """
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
         status = os.lstat(path)
-        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or status.st_uid != os.geteuid():
+        if not stat.S_ISDIR(status.st_mode) or not system.has_mode(status, 0o700) or not system.is_own(status):
             return
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        opened.callback(os.close, folder)
-        if os.listdir(folder) == [_NEW_LOCK]:
-            lock = os.open(_NEW_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        if not system.HAS_USERS:  # an empty folder may be anybody's
+            return
+        folder = system.open_folder(path)
+        opened.callback(folder.close)
+        if folder.names() == [_NEW_LOCK]:
+            lock = folder.open(_NEW_LOCK, system.LOCK & ~os.O_CREAT)
             opened.callback(os.close, lock)
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(_NEW_LOCK, dir_fd=folder)
+            system.lock(lock)
+            folder.remove(_NEW_LOCK)
         os.rmdir(path)  # fails where anything is in it

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from torchferry.core import reaper, supported_torch
+from torchferry.core import reaper, supported_torch, system
 from torchferry.core.errors import UsageError
 from torchferry.core.importable import is_importable
 from torchferry.core.messages import say
@@ -186,7 +186,7 @@ def _forwarded(
             waiting.append(number)
             return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(processes[0].pid, number)
+            system.signal_group(processes[0].pid, number)
 
     def started(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
         reaper.watch(process.pid)
@@ -196,11 +196,7 @@ def _forwarded(
         return process
 
     # What we were started to ignore, under nohup or in the background of a script, is not for the command either.
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
-    ]
+    numbers = [number for number in system.ENDINGS if signal.getsignal(number) not in (signal.SIG_IGN, None)]
     before = {number: signal.signal(number, forward) for number in numbers}
     try:
         yield started
@@ -215,9 +211,9 @@ def _end_group(group: int, moment: float = _MOMENT) -> None:
         return
     if moment:
         print_notice("torchferry: the command left processes behind; ending them")
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGTERM, system.KILL):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, number)
+            system.signal_group(group, number)
         if _gone(group, _GRACE):
             return
 
@@ -225,9 +221,7 @@ def _end_group(group: int, moment: float = _MOMENT) -> None:
 def _gone(group: int, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while True:
-        try:
-            os.killpg(group, 0)
-        except (ProcessLookupError, PermissionError):
+        if system.is_group_gone(group):
             return True
         if time.monotonic() >= end:
             return False

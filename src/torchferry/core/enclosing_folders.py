@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchferry.core.system import is_open_to, user
+
 
 def enclosing_folders(folder: Path) -> Iterator[Path]:
     """Yield a folder, links followed, and those above it in the same project, the nearest first.
@@ -21,7 +23,7 @@ def enclosing_folders(folder: Path) -> Iterator[Path]:
     except OSError:
         yield place
         return
-    owners = {start.st_uid, os.geteuid(), 0}
+    owners = {start.st_uid, user(), 0}
     home = os.path.realpath(os.path.expanduser("~"))
     while True:
         yield place
@@ -40,7 +42,7 @@ def is_work_tree(folder: Path) -> bool:
 def is_planted(file: Path, folder: Path) -> bool:
     """Whether a file above a folder belongs to another user, who is neither root nor the owner of the folder."""
     try:
-        return os.stat(file).st_uid not in {os.stat(folder).st_uid, os.geteuid(), 0}
+        return os.stat(file).st_uid not in {os.stat(folder).st_uid, user(), 0}
     except OSError:
         return False  # reading it says what is wrong
 
@@ -50,4 +52,4 @@ def _is_trusted(folder: Path, owners: set[int], device: int) -> bool:
         status = os.lstat(folder)
     except OSError:
         return False
-    return status.st_uid in owners and status.st_dev == device and not status.st_mode & stat.S_IWOTH
+    return status.st_uid in owners and status.st_dev == device and not is_open_to(status, stat.S_IWOTH)

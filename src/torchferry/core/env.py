@@ -140,6 +140,16 @@ def write_roots() -> tuple[str, ...] | None:
     return tuple(map(os.path.realpath, folders))
 
 
+PROGRESS = "TORCHFERRY_PROGRESS"
+"""Set by `torchferry mcp` for the commands that it runs: the file for the line of `core/progress.py`."""
+
+
+def progress_file() -> Path | None:
+    """Return where the line goes that says how far a command is, in place of a terminal; None for nowhere else."""
+    named = os.environ.get(PROGRESS, "")
+    return Path(named) if os.path.isabs(named) else None
+
+
 def cache_folder() -> Path:
     """Return where built things are kept: `TORCHFERRY_CACHE`, else `torchferry` in the user's cache."""
     named = os.environ.get("TORCHFERRY_CACHE", "")

@@ -13,7 +13,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
+from torchferry.core.system import READ_ANY
+
+_FLAGS = READ_ANY
 
 _PART = 1 << 16
 """Bytes that are read at once of a file that says that it has less, as those of the system do."""

@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
 from torchferry.core.progress import doing
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
+from torchferry.core.system import HeldFolder
 
 
 def walk(top: str | os.PathLike[str], *, lenient: bool = False) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -122,52 +121,50 @@ def remove_tree(top: str | os.PathLike[str], last: str = "") -> None:
         last: A file in it that goes when all else is gone: whoever is killed before leaves it.
     """
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
-        descriptor = os.open(top, _FOLDER)
-        opened.callback(os.close, descriptor)
-        os.fchmod(descriptor, 0o700)
+        held = system.open_folder(top)
+        opened.callback(held.close)
+        held.own_chmod(0o700)
         number = 0
-        while folders := _remove_files(descriptor, last):
+        while folders := _remove_files(held, last):
             removed = False
             for name in folders:
                 with contextlib.suppress(OSError):
-                    number = _move_up(descriptor, name, number)
-                    os.rmdir(name, dir_fd=descriptor)
+                    number = _move_up(held, name, number)
+                    held.remove_folder(name)
                     removed = True
             if not removed:
                 break
-        if last and os.listdir(descriptor) == [last]:
-            os.unlink(last, dir_fd=descriptor)
+        if last and held.names() == [last]:
+            held.remove(last)
     with contextlib.suppress(OSError):
         os.rmdir(top)
 
 
-def _remove_files(descriptor: int, but: str = "") -> list[str]:
+def _remove_files(held: HeldFolder, but: str = "") -> list[str]:
     """Remove what is no folder, but for one file; return the names of the folders."""
     folders = []
-    with os.scandir(descriptor) as scan:
-        items = [(item.name, item.is_dir(follow_symlinks=False)) for item in scan]
-    for name, is_folder in items:
+    for name, is_folder in held.kinds():
         if is_folder:
             folders.append(name)
         elif name != but:
             with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=descriptor)
+                held.remove(name)
     return folders
 
 
-def _move_up(top: int, name: str, number: int) -> int:
+def _move_up(top: HeldFolder, name: str, number: int) -> int:
     """Remove the files of a folder below `top`, and move its folders beside it under numbers above `number`."""
-    if stat.S_ISLNK(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
+    if system.is_link(top.status(name)):
         return number
     with contextlib.suppress(OSError):
-        os.chmod(name, 0o700, dir_fd=top)
-    inside = os.open(name, _FOLDER, dir_fd=top)
+        top.chmod(name, 0o700)
+    inside = top.folder(name)
     try:
         for inner in _remove_files(inside):
             with contextlib.suppress(OSError):
-                os.chmod(inner, 0o700, dir_fd=inside)  # a folder that nobody may write cannot be moved
+                inside.chmod(inner, 0o700)  # a folder that nobody may write cannot be moved
             number += 1
-            os.rename(inner, f".{number}.{os.getpid()}.removed", src_dir_fd=inside, dst_dir_fd=top)
+            inside.replace(inner, top, f".{number}.{os.getpid()}.removed")
     finally:
-        os.close(inside)
+        inside.close()
     return number

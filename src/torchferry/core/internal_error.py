@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from torchferry import __version__
-from torchferry.core import env, exitcodes
+from torchferry.core import env, exitcodes, system
 from torchferry.core.messages import Message, say
 from torchferry.core.terminal import print_notice
 
@@ -76,9 +76,8 @@ def _lines(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
         yield f"torchferry: {machine.render()}"
     else:
         yield f"torchferry: {say('internal error: {kind}', kind=_kind(error)).render()}"
-        system = os.uname()
         python = ".".join(map(str, sys.version_info[:3]))
-        yield f"  torchferry {__version__}, Python {python}, {system.sysname} {system.machine}: {_command(arguments)}"
+        yield f"  torchferry {__version__}, Python {python}, {_machine()}: {_command(arguments)}"
         for frame in _own_frames(error.__traceback__):
             yield f"  {frame}"
     if env.shows_traceback():
@@ -95,6 +94,13 @@ def _lines(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
             yield f"  {place.render()}"
     if machine is None:
         yield f"  {_where_to().render()}"
+
+
+def _machine() -> str:
+    if hasattr(os, "uname"):
+        names = os.uname()
+        return f"{names.sysname} {names.machine}"
+    return sys.platform
 
 
 def _of_the_machine(error: BaseException) -> Message | None:
@@ -174,7 +180,7 @@ def _keep_traceback(error: BaseException) -> Path | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        descriptor = system.open_file(file, system.REPLACE)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
             out.write(text)
         for old in sorted(folder.glob("*.txt"))[:-_MOST_FILES]:

@@ -4,6 +4,8 @@ It is there for a person who waits: only on a terminal, and only after a second 
 of torchferry says what it does with `doing` or `counted`; it only counts. A thread draws the line, a few times a
 second, so that a loop costs no more than without it, and work that has no loop is seen to go on. The thread never
 lives while the process forks, and never beyond the work.
+
+Where `torchferry mcp` started the command, the line goes into a file instead, which is empty while there is no line.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from torchferry.core import terminal
+from torchferry.core import env, terminal
 from torchferry.core.messages import Message, cut, display_width, language, say
 from torchferry.core.terminal import CI_SERVICES, is_terminal, visible
 
@@ -159,13 +161,13 @@ def speak(chosen: Callable[[], str]) -> None:
 
 
 def may_be_shown() -> bool:
-    """Whether somebody may be looking: standard error is a terminal, and no service keeps what it gets."""
-    return (
+    """Whether somebody may be looking: who started us, or a terminal's user where no service keeps what it gets."""
+    if _line.is_off or threading.current_thread() is not threading.main_thread():
+        return False
+    return env.progress_file() is not None or (
         is_terminal(sys.stderr)
-        and not _line.is_off
         and os.environ.get("TERM") != "dumb"
         and not any(os.environ.get(name, "") not in ("", "0", "false") for name in _LOGGED)
-        and threading.current_thread() is threading.main_thread()
     )
 
 
@@ -188,7 +190,8 @@ class _Line:
         if not self._registered:
             self._registered = True
             terminal.before_printing = self.make_way
-            os.register_at_fork(before=self._stop, after_in_parent=self._start, after_in_child=self._forget)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(before=self._stop, after_in_parent=self._start, after_in_child=self._forget)
         self._works.append(work)
         self._start()
 
@@ -223,14 +226,24 @@ class _Line:
             now = monotonic()
             if not self._works or self._hidden or now - self._quiet_since < _PATIENCE:
                 return
-            text = cut(self._works[-1].text(now), _columns() - 1)
+            text = self._works[-1].text(now)
+            file = env.progress_file()
+            if file is not None:
+                if text != self._text and _write_file(file, text):
+                    self._text, self._width = text, 1
+                return
+            text = cut(text, _columns() - 1)
             width = display_width(text)
             if text != self._text and _write(f"\r{text}{' ' * (self._width - width)}"):
                 self._text, self._width = text, width
 
     def _erase(self) -> None:
         with self._lock:
-            if self._width:
+            file = env.progress_file()
+            if self._width and file is not None:
+                _write_file(file, "")
+                self._text, self._width = "", 0
+            elif self._width:
                 blank = min(self._width + _ECHO, _columns() - 1)
                 _write(f"\r{' ' * blank}\r")
                 self._text, self._width = "", 0
@@ -278,11 +291,23 @@ def _write(text: str) -> bool:
     return False
 
 
+def _write_file(file: Path, text: str) -> bool:
+    """Write the line into the file of who started us, which may have gone; returns whether it could be."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            os.write(descriptor, text.encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+        return True
+    return False
+
+
 def _is_in_background(number: int) -> bool:
     """Whether another job has the terminal, as after `&`."""
     try:
         return os.tcgetpgrp(number) != os.getpgrp()
-    except OSError:  # it is no terminal that controls us
+    except (OSError, AttributeError):  # it is no terminal that controls us; a system without jobs
         return False
 
 

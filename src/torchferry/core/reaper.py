@@ -81,12 +81,15 @@ def release(process: int) -> None:
 
 def _main() -> None:
     """Be the reaper: read to the end of the pipe, then end what is watched."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # who ends us by our name ends the reaper too, and it has work to do then
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(
+                getattr(signal, name), signal.SIG_IGN
+            )  # who ends us by our name ends the reaper too, and it has work to do then
     left: set[int] = set()
     for line in sys.stdin:
         (left.add if line.startswith("+") else left.discard)(int(line[1:]))
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
         for process in left:
             _send(process, number)
         end = time.monotonic() + SECONDS
@@ -96,6 +99,11 @@ def _main() -> None:
 
 def _send(process: int, number: int) -> bool:
     """Send a signal to the group that a process leads, or to it alone; return whether there was somebody to get it."""
+    if os.name == "nt":  # where signal 0 is Ctrl-C, and any other ends the process at once
+        with contextlib.suppress(OSError):
+            if number:
+                os.kill(process, number)
+        return False
     for there in (-process, process):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(there, number)

@@ -12,6 +12,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.files import read_regular
 from torchferry.core.lazy_regex import lazy_regex
 
@@ -61,8 +62,7 @@ class ResultCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_trusted():
                 return
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(new, flags, 0o600), "wb") as file:
+            with os.fdopen(system.open_file(new, system.NEW), "wb") as file:
                 file.write(_digest(data) + b"\n" + data)
             os.replace(new, path)
         except OSError:
@@ -75,7 +75,7 @@ class ResultCache:
     def _is_trusted(self) -> bool:
         """Whether the folder is this user's, no link, and nobody else may write into it."""
         folder = os.lstat(self.folder)
-        return stat.S_ISDIR(folder.st_mode) and _is_own(folder)
+        return stat.S_ISDIR(folder.st_mode) and not system.is_link(folder) and _is_own(folder)
 
     def _make_room(self, most: int) -> None:
         """Remove the oldest results, with what killed processes left, and nothing that has another name."""
@@ -95,7 +95,7 @@ class ResultCache:
 
 def _is_own(status: os.stat_result) -> bool:
     """Whether something is this user's, and nobody else may write into it."""
-    return status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS
+    return system.is_own(status) and not system.is_open_to(status, _WRITABLE_BY_OTHERS)
 
 
 def _digest(data: bytes) -> bytes:

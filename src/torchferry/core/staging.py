@@ -7,14 +7,13 @@ run that was killed between the two moves has left no output; whoever comes next
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import abandoned, locked_folder, remove_locked, remove_unfinished
+from torchferry.core import system
+from torchferry.core.abandoned import abandoned, locked_folder, release_and_remove, remove_locked, remove_unfinished
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.lazy_regex import lazy_regex
@@ -69,8 +68,7 @@ def staged_folder(out: Path, check: Callable[[], None], remove: Callable[[Path],
         if (holder / _OLD).exists():
             _remove_old(holder, out, remove)
     finally:
-        remove_locked(holder)
-        os.close(lock)
+        release_and_remove(holder, lock)
 
 
 def _remove_old(holder: Path, out: Path, remove: Callable[[Path], None]) -> None:
@@ -123,13 +121,8 @@ def clear(left: LeftOver) -> LeftOver | None:
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Wait until no other run moves an output into place in a folder."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with system.folder_locked(folder):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _put_in_place(new: Path, out: Path, old: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torchferry.core import reaper
+from torchferry.core import reaper, system
 from torchferry.core.tool_environment import tool_environment
 
 LIMIT = 1 << 20
@@ -72,7 +71,7 @@ def run(
         problem = _read(process, taken, time.monotonic() + timeout)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+            system.signal_group(process.pid, system.KILL)
         status = process.wait()
         reaper.release(process.pid)
         for stream in (process.stdout, process.stderr):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from torchferry.core.abandoned import locked_folder, remove_abandoned, remove_locked
+from torchferry.core.abandoned import locked_folder, release_and_remove, remove_abandoned
 
 _ATTEMPTS = 50
 """How often a folder is removed into which something still writes that was started for it, every tenth of a second."""
@@ -34,9 +32,4 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        for _ in range(_ATTEMPTS):
-            remove_locked(folder)
-            if not folder.exists():
-                break
-            time.sleep(0.1)
-        os.close(lock)
+        release_and_remove(folder, lock, _ATTEMPTS)

@@ -9,8 +9,10 @@ import secrets
 import stat
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.messages import say
+from torchferry.core.system import HeldFolder
 from torchferry.core.vendored import untouched
 from torchferry.core.write_fence import require_in_roots
 
@@ -36,7 +38,7 @@ def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
                              example="device_utils.py"))  # fmt: skip
     require_in_roots(folder / name)
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        handle = system.open_folder(folder, follow=True)
     except OSError as error:
         raise UsageError(say("cannot open the folder {path}: {error}", path=folder, error=error.strerror)) from None
     try:
@@ -44,10 +46,10 @@ def install_file(folder: Path, name: str, text: str, *, force: bool) -> bool:
     except OSError as error:
         raise TorchferryError(say("cannot write {path}: {error}", path=folder / name, error=error.strerror)) from None
     finally:
-        os.close(handle)
+        handle.close()
 
 
-def _write(handle: int, path: Path, content: bytes, force: bool) -> bool:
+def _write(handle: HeldFolder, path: Path, content: bytes, force: bool) -> bool:
     present = _present(handle, path)
     if present == content:
         return False
@@ -55,31 +57,31 @@ def _write(handle: int, path: Path, content: bytes, force: bool) -> bool:
         _refuse_own_work(path, present)
     mode = 0o644
     with contextlib.suppress(FileNotFoundError):
-        mode = stat.S_IMODE(os.stat(path.name, dir_fd=handle, follow_symlinks=False).st_mode)
+        mode = stat.S_IMODE(handle.status(path.name).st_mode)
     temporary = f".{path.name}.{secrets.token_hex(8)}"
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=handle)
+    file = handle.open(temporary, system.NEW, mode)
     try:
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
-        os.replace(temporary, path.name, src_dir_fd=handle, dst_dir_fd=handle)
+        handle.replace(temporary, handle, path.name)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=handle)
+            handle.remove(temporary)
         raise
-    os.fsync(handle)
+    system.sync_names(handle)
     return True
 
 
-def _present(handle: int, path: Path) -> bytes | None:
+def _present(handle: HeldFolder, path: Path) -> bytes | None:
     """Return what the file holds now; None where there is none.
 
     Raises:
         TorchferryError: it is a link or no file.
     """
     try:
-        file = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+        file = handle.open(path.name, system.READ)
     except FileNotFoundError:
         return None
     except OSError as error:

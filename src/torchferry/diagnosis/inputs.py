@@ -18,6 +18,7 @@ from torchferry.core.errors import UsageError
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
+from torchferry.core.system import READ_ANY
 
 STANDARD_INPUT = "-"
 
@@ -128,7 +129,7 @@ class LogReader:
             yield from self._lines(file, sys.stdin.buffer, None)
             return
         try:
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+            descriptor = os.open(file.path, READ_ANY)
             with open(descriptor, "rb") as stream:
                 status = os.fstat(descriptor)
                 if stat.S_ISREG(status.st_mode):

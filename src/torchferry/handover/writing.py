@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchferry.core import system
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import walk
 from torchferry.core.messages import Message, say
@@ -42,10 +43,10 @@ def write_handover(prepared: PreparedHandover, out: Path) -> None:
             for file in counted(say("writing files"), prepared.files):
                 path = folder / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+                descriptor = system.open_file(path, system.NEW)
                 with os.fdopen(descriptor, "wb") as opened:
                     opened.write(file.data)
-                    os.fchmod(opened.fileno(), file.mode)
+                    system.set_mode(opened.fileno(), file.mode)
             _sign(folder, out, prepared.record)
     except OSError as error:
         raise _unwritable(out, error) from None

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torchferry.backends import cuda
+from torchferry.core import system
 
 _MOST_HEADERS = 4096
 """Section or program headers that are read: real libraries have less than a hundred."""
@@ -99,8 +100,7 @@ def open_library(path: str) -> int:
     Raises:
         OSError: it cannot be opened, or is a link or no regular file.
     """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
+    descriptor = system.open_file(path, system.READ)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", path)
@@ -121,7 +121,7 @@ class _ElfReader:
         """Return bytes of the file, fewer where it ends."""
         if offset < 0 or offset >= self.size or size <= 0:
             return b""
-        return os.pread(self.descriptor, min(size, self.size - offset), offset)
+        return system.read_at(self.descriptor, min(size, self.size - offset), offset)
 
     def unpack(self, form: str, offset: int) -> tuple[int, ...]:
         form = self.order + form

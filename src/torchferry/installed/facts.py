@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from torchferry.core import system
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.installed.distributions import Distribution
@@ -184,7 +185,7 @@ class Reader:
         if not self._is_below(folder):
             raise OSError(errno.ELOOP, "it lies behind a link", path)
         place = os.path.join(self.distribution.folder, path)
-        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = system.open_file(place, system.READ)
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):

@@ -14,11 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from torchferry.core import system
+from torchferry.core.system import HeldFolder
 from torchferry.migration.durable import Durable
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""Without O_NONBLOCK a named pipe without a writer would be waited for."""
 
 _PART = 1 << 20
 """Bytes that are read at once."""
@@ -35,18 +33,18 @@ class Directory:
     """An open folder.
 
     Attributes:
-        descriptor: Its file descriptor.
+        held: What the system keeps of it.
         path: How it was reached, for messages alone.
     """
 
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self.descriptor = descriptor
+    def __init__(self, held: HeldFolder, path: Path) -> None:
+        self.held = held
         self.path = path
 
     @classmethod
     def open(cls, path: Path) -> Directory:
         """Open the folder that the user named; links on the way to it are the user's own."""
-        return cls(os.open(path, _FOLDER), path)
+        return cls(system.open_folder(path, follow=True), path)
 
     def __enter__(self) -> Directory:
         return self
@@ -54,7 +52,11 @@ class Directory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self.descriptor)
+        self.close()
+
+    def close(self) -> None:
+        """Close it."""
+        self.held.close()
 
     def folder(self, name: str) -> Directory:
         """Open a folder in this one.
@@ -65,7 +67,7 @@ class Directory:
         """
         path = self.path / name
         try:
-            return Directory(os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=self.descriptor), path)
+            return Directory(self.held.folder(name), path)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP):
                 raise WrongKindError(path) from None
@@ -78,7 +80,7 @@ class Directory:
             WrongKindError: a folder on the way is a link or no folder.
             FileNotFoundError: a folder on the way is missing.
         """
-        current = Directory(os.dup(self.descriptor), self.path)
+        current = Directory(self.held.again(), self.path)
         for name in path.split("/")[:-1]:
             with current:
                 current = current.folder(name)
@@ -86,15 +88,15 @@ class Directory:
 
     def make_folder(self, name: str, mode: int = 0o700) -> None:
         """Make a folder in this one; only its owner may enter it unless `mode` says otherwise."""
-        os.mkdir(name, mode, dir_fd=self.descriptor)
+        self.held.make_folder(name, mode)
 
     def names(self) -> list[str]:
         """Return the names in this folder, in order."""
-        return sorted(os.listdir(self.descriptor))
+        return sorted(self.held.names())
 
     def status(self, name: str) -> os.stat_result:
         """Return the status of a name, of a link its own."""
-        return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        return self.held.status(name)
 
     def has(self, name: str) -> bool:
         """Whether a name is in this folder, be it a link that leads nowhere."""
@@ -107,13 +109,13 @@ class Directory:
     def is_link(self, name: str) -> bool:
         """Whether a name in this folder is a link."""
         try:
-            return stat.S_ISLNK(self.status(name).st_mode)
+            return system.is_link(self.status(name))
         except FileNotFoundError:
             return False
 
     def identity(self) -> tuple[int, int]:
         """Return device and inode, which tell this folder from every other."""
-        status = os.fstat(self.descriptor)
+        status = self.held.own_status()
         return status.st_dev, status.st_ino
 
     def is_at(self, path: Path) -> bool:
@@ -124,10 +126,11 @@ class Directory:
             return False
         return (status.st_dev, status.st_ino) == self.identity()
 
-    def is_still(self, name: str, descriptor: int) -> bool:
-        """Whether a name in this folder is what was opened as `descriptor`."""
+    def is_still(self, name: str, opened_as: int | Directory) -> bool:
+        """Whether a name in this folder is what was opened: a file's descriptor, or a folder."""
         try:
-            named, opened = self.status(name), os.fstat(descriptor)
+            named = self.status(name)
+            opened = os.fstat(opened_as) if isinstance(opened_as, int) else opened_as.held.own_status()
         except FileNotFoundError:
             return False
         return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
@@ -140,7 +143,7 @@ class Directory:
         """
         path = self.path / name
         try:
-            descriptor = os.open(name, _FILE, dir_fd=self.descriptor)
+            descriptor = self.held.open(name, system.READ)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
                 raise WrongKindError(path) from None
@@ -175,10 +178,9 @@ class Directory:
         durable: Durable | None = None,
     ) -> None:
         """Write a new file and make it durable, by `durable` at the end of its block; a name taken is an error."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         path = self.path / name
         try:
-            descriptor = os.open(name, flags, 0o600, dir_fd=self.descriptor)
+            descriptor = self.held.open(name, system.NEW, 0o600)
         except OSError as error:
             raise _named(error, path) from None
         try:
@@ -187,11 +189,10 @@ class Directory:
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
             if owner is not None:
-                with contextlib.suppress(OSError):  # only root may give files away
-                    os.fchown(descriptor, *owner)
-            os.fchmod(descriptor, mode)
+                system.set_owner(descriptor, owner)
+            system.set_mode(descriptor, mode)
             if mtime_ns is not None:
-                os.utime(descriptor, ns=(mtime_ns, mtime_ns))
+                self.held.set_time(name, descriptor, mtime_ns)
             if durable is None:
                 os.fsync(descriptor)
         except BaseException as error:
@@ -207,19 +208,19 @@ class Directory:
     def replace(self, name: str, folder: Directory, new_name: str) -> None:
         """Move a file or folder of this folder to a name in another, in the place of what is there."""
         try:
-            os.replace(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=folder.descriptor)
+            self.held.replace(name, folder.held, new_name)
         except OSError as error:
             raise _named(error, folder.path / new_name) from None
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is missing is no error."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self.descriptor)
+            self.held.remove(name)
 
     def remove_folder(self, name: str) -> bool:
         """Remove a folder if it is empty; return whether it is gone."""
         try:
-            os.rmdir(name, dir_fd=self.descriptor)
+            self.held.remove_folder(name)
         except FileNotFoundError:
             return True
         except OSError:
@@ -229,9 +230,9 @@ class Directory:
     def sync(self, durable: Durable | None = None) -> None:
         """Make the names in this folder durable, by `durable` at the end of its block."""
         if durable is None:
-            os.fsync(self.descriptor)
-        else:
-            durable.take(os.dup(self.descriptor), self.path)
+            system.sync_names(self.held)
+        elif (descriptor := self.held.descriptor_to_sync()) is not None:
+            durable.take(descriptor, self.path)
 
 
 def _named(error: OSError, path: Path) -> OSError:

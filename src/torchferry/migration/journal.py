@@ -268,7 +268,7 @@ def own_folder(place: Directory, name: str) -> Directory:
         raise _not_ours(error) from None
     for inner in opened.names():
         if opened.is_link(inner):
-            os.close(opened.descriptor)
+            opened.close()
             raise _not_ours(WrongKindError(opened.path / inner))
     return opened
 
@@ -305,7 +305,7 @@ def control_folder(top: Directory) -> Directory:
         except FileNotFoundError:  # another run has just removed it, empty
             pass
         except BaseException:
-            os.close(control.descriptor)
+            control.close()
             raise
         return control
     except OSError as error:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from torchferry.core import system
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_own_notice
 from torchferry.migration.directory import Directory
 from torchferry.migration.journal import FOLDER, control_folder
 
 _LOCK = "lock"
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""O_NONBLOCK: a named pipe of that name must not be waited for."""
-
 _ATTEMPTS = 50
 """How often `.torchferry` may vanish while it is being locked, since another run has just removed it, empty."""
 
@@ -37,7 +35,7 @@ def locked(top: Directory) -> Iterator[Directory]:
             except FileNotFoundError:
                 continue
             try:
-                if not (top.is_still(FOLDER, control.descriptor) and control.is_still(_LOCK, descriptor)):
+                if not (top.is_still(FOLDER, control) and control.is_still(_LOCK, descriptor)):
                     continue
                 with contextlib.suppress(OSError):  # the number is for messages alone, and the disk may be full
                     os.ftruncate(descriptor, 0)
@@ -56,7 +54,7 @@ def _taken(top: Directory, control: Directory) -> int:
         FileNotFoundError: its folder has just been removed.
     """
     try:
-        descriptor = os.open(_LOCK, _FLAGS, 0o600, dir_fd=control.descriptor)
+        descriptor = control.held.open(_LOCK, system.LOCK, 0o600)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -68,7 +66,7 @@ def _taken(top: Directory, control: Directory) -> int:
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # writing would change a file of another name
             raise _not_a_lock(control)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(descriptor)
         except BlockingIOError:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
             raise TorchferryError(
@@ -80,7 +78,9 @@ def _taken(top: Directory, control: Directory) -> int:
                 say("wait until it is done"),
             ) from None
         except OSError as error:
-            raise _unusable(control, error.strerror) from None
+            if error.errno != errno.ENOTSUP or system.HAS_LOCKS:
+                raise _unusable(control, error.strerror) from None
+            print_own_notice(say("this system has no locks: let no other torchferry write here meanwhile"))
     except BaseException:
         os.close(descriptor)
         raise

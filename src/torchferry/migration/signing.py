@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from torchferry.core import env
+from torchferry.core import env, system
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.migration.directory import Directory, WrongKindError
@@ -99,7 +99,7 @@ def _key(folder: Path, create: bool) -> bytes:
         new = f"{_KEY}.{os.urandom(8).hex()}"
         place.create(new, os.urandom(_SIZE))
         try:  # a link, since it takes no other's place: of two runs at once both use the key of the first
-            os.link(new, _KEY, src_dir_fd=place.descriptor, dst_dir_fd=place.descriptor)
+            place.held.link(new, _KEY)
         except FileExistsError:
             pass
         except OSError:  # a file system without hard links
@@ -114,6 +114,6 @@ def _read_key(place: Directory) -> bytes:
     status = place.status(_KEY)
     if not stat.S_ISREG(status.st_mode) or status.st_size != _SIZE:
         raise WrongKindError(place.path / _KEY)
-    if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+    if not system.is_own(status) or system.is_open_to(status, 0o077):
         raise PermissionError(errno.EPERM, "it is another user's, or others can read it", str(place.path / _KEY))
     return place.read(_KEY, _SIZE)

@@ -21,6 +21,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say
 from torchferry.core.shape import checked
+from torchferry.core.system import KILL
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.tool_environment import tool_environment
 
@@ -79,7 +80,7 @@ def _left_nothing(what: Message, code: int) -> TorchferryError:
         what: What it did, as the subject of a sentence: `the process that ran model.py:build`.
         code: How it ended, negative for a signal.
     """
-    if code == -signal.SIGKILL:
+    if code == -KILL:
         return TorchferryError(
             say("{what} was killed (SIGKILL), as the system does when memory runs out; it left no result", what=what),
             say("if memory ran out, provide more, or use a smaller model or batch"),

@@ -7,7 +7,6 @@ hash of everything that could change it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import platform
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from torchferry.core import env, supported_torch
+from torchferry.core import env, supported_torch, system
 from torchferry.core.errors import TorchferryError
 from torchferry.core.folders import remove_tree
 from torchferry.core.messages import say
@@ -282,10 +281,10 @@ def _locked(folder: Path, key: str) -> Iterator[None]:
         raise _unwritable(folder, error) from None
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(descriptor)
         except OSError:
             print_own_notice(say("another process is building the library of the simulated card; waiting for it"))
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            system.lock(descriptor, wait=True)
         yield
     finally:
         os.close(descriptor)

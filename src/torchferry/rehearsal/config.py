@@ -16,6 +16,7 @@ from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
+from torchferry.core.system import require_linux
 from torchferry.rehearsal.driver.plugin import UNSAID, Shipped, choose
 from torchferry.rehearsal.faults import Fault, parse
 from torchferry.rehearsal.profile import Profile, make_profile
@@ -106,6 +107,7 @@ def prepare(
     Raises:
         UsageError: a target, card, setting, fault or plugin does not exist.
     """
+    require_linux("torchferry rehearse")
     resolved = Target.requested(target)
     named = resolved.version if "@" in target else ""
     shipped = choose(resolved.backend, plugin, named, beside_card=beside_card)

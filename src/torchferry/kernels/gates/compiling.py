@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import resource
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -17,6 +15,7 @@ from torchferry.core import reaper, supported_torch
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.core.system import KILL, require_linux, signal_group
 from torchferry.core.tool_environment import find_tool, tool_environment
 from torchferry.kernels.gates.result import FileGate, GateState
 from torchferry.kernels.gates.stand_ins import StandIns
@@ -272,6 +271,8 @@ def _include_folders(sides: Sides) -> tuple[str, ...]:
 
 def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
     """Run a compiler with bounds on memory and time; returns its exit code, what it said, and its CPU seconds."""
+    require_linux("torchferry port --gate")
+    import resource  # imported late: not every system has it
 
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -291,11 +292,11 @@ def _run(command: list[str], timeout: float) -> tuple[int | None, str, float]:
             _, errors = process.communicate(timeout=timeout)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process.pid, KILL)
             _, errors = process.communicate()
             code = None
         except BaseException:  # we are to end: the compiler is in a session of its own and does not know
-            os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process.pid, KILL)
             raise
         finally:
             reaper.release(process.pid)

@@ -17,6 +17,7 @@ from torchferry.core.errors import TorchferryError
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.progress import reading
+from torchferry.core.system import READ, open_file
 from torchferry.numerics.runlog.layout import checksum
 
 # Read files of a record that somebody sent: no link is followed, nothing is larger than it may be, nothing is run.
@@ -54,7 +55,7 @@ def opened(path: Path, limit: int) -> Iterator[tuple[BinaryIO, int]]:
         TorchferryError: it is not there, is a link or no file, or has more than `limit` bytes.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = open_file(path, READ)
     except OSError as error:
         if path.is_symlink():
             raise damaged(path, say("it is a link; links are not followed")) from None
