@@ -253,6 +253,7 @@ class Engine:
         if document.notebook is not None:
             shell = document.notebook.shell
             python.shell = Context(document.path, Kind.SHELL, shell, target, self.options)
+            python.shell.project = self.project
             python.script = document.notebook.script
         return python
 

@@ -109,6 +109,7 @@ class _CommandView(Context):
     def __init__(self, context: PythonContext, view: str) -> None:
         super().__init__(context.path, Kind.SHELL, SourceText(view), context.target, context.options)
         self._whole = context
+        self.project = context.project
 
     def location(self, start: int, end: int) -> Location:
         """Return the location of a span of offsets in the Python file."""

@@ -24,7 +24,7 @@ from torchferry.rules.base import Context, Rule
 from torchferry.rules.commands import JOB_KINDS
 from torchferry.rules.distributed.composite_backend import one_backend_alone
 from torchferry.rules.family import Portability, UnderRedirect
-from torchferry.rules.shell.places import COMPARED, OPTION, POSITIONAL, ShellValue, places
+from torchferry.rules.shell.places import COMPARED, GIVEN, OPTION, POSITIONAL, ShellValue, places
 from torchferry.rules.shell.program_options import takes
 from torchferry.source.flow.trace import TraceResult
 from torchferry.source.kinds import Kind
@@ -32,6 +32,9 @@ from torchferry.source.lexicon import COLLECTIVE_SPELLING, COMPOSITE_SPELLING, l
 
 _DEVICE = lazy_regex(r"\^?(?P<word>cuda)(?::(?:\d+|%[sd]|\*|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|\{[^{}]*\})?|\*)?\$?\Z")
 """A device as a command line spells it: `cuda`, `cuda:0`, `cuda:$RANK`, and the patterns `cuda*`, `^cuda`."""
+
+_VARIABLE = lazy_regex(r"[\"']?\$\{?(?P<name>\w+)(?::?-[^{}]*)?\}?[\"']?\Z")
+"""A value that a variable alone gives: `$CARD`, `${CARD:-cuda}`."""
 
 
 class DeviceOption(Rule):
@@ -49,10 +52,13 @@ class DeviceOption(Rule):
         by_start: dict[int, tuple[ShellValue, Edit]] = {}
         own = (context.target.backend.DEVICE_TYPE, context.target.backend.COLLECTIVE)
         branches: set[str] = set()  # variables that are compared with the target's device or library already
-        for place in places(context):
+        spoken = [_as_read(context, place) for place in places(context)]
+        handed = {match["name"]: role for each in spoken if (role := _role(each))
+                  if (match := _VARIABLE.match(each.value)) is not None}  # fmt: skip
+        for each in spoken:
+            place = each._replace(role=each.role or handed.get(each.name, "")) if each.how is GIVEN else each
             if place.how is COMPARED and place.value.startswith(own):
                 branches.add(place.name)
-            place = _as_read(context, place)
             edit = _edit(context, place)
             if edit is not None:
                 by_start.setdefault(edit.start, (place, edit))
@@ -103,13 +109,23 @@ class DeviceOption(Rule):
 
 def _as_read(context: Context, place: ShellValue) -> ShellValue:
     """Return an option whose name says nothing as the programs of the project read it: `--card cuda` is a device."""
-    kind = lexicon("device", context.target.backend.DEVICE_TYPE)
-    if place.how is not OPTION or context.project is None or kind.names(place.name) or not _DEVICE.match(place.value):
+    backend = context.target.backend
+    kinds = (lexicon("device", backend.DEVICE_TYPE), lexicon("collective", backend.COLLECTIVE))
+    if place.how is not OPTION or context.project is None or any(kind.names(place.name) for kind in kinds):
         return place
-    result = takes(context.project, kind, place.name)
-    if result is TraceResult.NO:
-        return place
-    return place._replace(role="device", how=OPTION if result is TraceResult.YES else POSITIONAL)
+    for kind, spelling in zip(kinds, (_DEVICE, COLLECTIVE_SPELLING), strict=True):
+        if spelling.match(place.value) or _VARIABLE.match(place.value):
+            result = takes(context.project, kind, place.name)
+            if result is not TraceResult.NO:
+                return place._replace(role=kind.role, how=OPTION if result is TraceResult.YES else POSITIONAL)
+    return place
+
+
+def _role(place: ShellValue) -> str:
+    """Return what an option takes, by its name or as programs read it: a device or a collective backend."""
+    if place.how is not OPTION:
+        return ""
+    return place.role or next((role for role in ("device", "collective") if lexicon(role).names(place.name)), "")
 
 
 def _edit(context: Context, place: ShellValue) -> Edit | None:
