@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
@@ -289,8 +289,13 @@ def groups_of(proofs: Iterable[str]) -> list[list[str]]:
     return [list(group) for _, group in groupby(sorted(proofs, key=key), key=key)]
 
 
-def run(proofs: Iterable[str], workers: int, kept: Kept) -> dict[str, Outcome]:
-    """Run the proofs that did not pass yet, one group after the other, and return what each came to."""
+def run(
+    proofs: Iterable[str], workers: int, kept: Kept, record: Callable[[dict[str, Outcome]], None]
+) -> dict[str, Outcome]:
+    """Run the proofs that did not pass yet, one group after the other, and return what each came to.
+
+    `record` gets what each group came to, so that an interrupted run has its dates.
+    """
     asked = list(proofs)
     outcomes = {proof: Outcome() for proof in asked if proof in kept.passed}
     if outcomes:
@@ -304,6 +309,7 @@ def run(proofs: Iterable[str], workers: int, kept: Kept) -> dict[str, Outcome]:
         print(f"{what}: {said}, {_processor_seconds() - before:.1f} CPU s", flush=True)
         kept.add(new)
         _RAN.update(new)
+        record(new)
         outcomes |= new
     return outcomes
 
@@ -377,7 +383,9 @@ def keep(outcomes: dict[str, Outcome], rows: list[Row], today: str) -> None:
             recorded[proof] = {"date": today, "state": state[:200]}
     named = set(proofs_of(rows))
     kept = {proof: entry for proof, entry in sorted(recorded.items()) if proof in named}
-    RUNS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside = RUNS.with_suffix(".new")  # an interrupted run must not leave half a record
+    beside.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    beside.replace(RUNS)
 
 
 _RAN: set[str] = set()
@@ -489,8 +497,9 @@ def main() -> int:
     if arguments.again:
         path.unlink(missing_ok=True)
     proofs = [proof for proof in proofs_of(chosen) if not arguments.trials or proof.startswith(TRIALS)]
-    outcomes = run(proofs, arguments.workers, Kept(path, state_of(ROOT)))
-    keep(outcomes, rows, datetime.now(timezone.utc).strftime("%Y-%m-%d"))
+    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    outcomes = run(proofs, arguments.workers, Kept(path, state_of(ROOT)), lambda new: keep(new, rows, today))
+    keep(outcomes, rows, today)
     stale(titles, rows, write=True)
     return report(chosen, outcomes)
 
