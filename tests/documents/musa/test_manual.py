@@ -39,7 +39,6 @@ def test_7_2_2_the_vendors_porting_class_with_its_arguments(trial: Trial) -> Non
     assert not (trial.folder / "csrc_musa/mlu").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="`port` leaves rules out that agree with a default, also where none is in force")
 def test_7_2_2_rules_without_the_default_mapping(trial: Trial) -> None:
     trial.write("k/a.cu", "#ifdef __NVCC__\nbool f(at::Tensor x) { return x.is_cuda(); }\n#endif\n")
     trial.write("r.json", json.dumps({"__NVCC__": "__MUSACC__", ".is_cuda()": ".is_privateuseone()"}))
