@@ -50,7 +50,7 @@ def _accept_file(folder: Path, data: bytes) -> None:
 
     read(written(folder, "torchferry.accept.toml", data))
     if is_chosen(data):
-        run_command("accept", "--file", folder / "torchferry.accept.toml", "--show")
+        run_command("accept", "--file", folder / "torchferry.accept.toml", "--show", "--target", "npu")
 
 
 def _evidence() -> list[bytes]:

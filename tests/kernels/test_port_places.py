@@ -123,7 +123,7 @@ def test_a_check_tells_what_would_change_from_what_needs_hands(project: Path) ->
     (project / "csrc" / "k.cu").write_text(KERNEL + "#if CUDA_VERSION > 1\n#endif\n")
     run(*words)
     code, output = run(*words, "--check")
-    assert (code, "nothing would change" in output, "1 file needs hands, which" in output) == (1, True, True)
+    assert (code, "nothing would change" in output, "1 file to edit by hand, which" in output) == (1, True, True)
     done = CliRunner().invoke(cli, [*map(str, words), "--check", "-f", "json"])
     assert json.loads(done.stdout)["would_change"] == []
 

@@ -449,7 +449,7 @@ def _end(tool: ToolDescription, document: Mapping[str, Any], result: CommandResu
 _OPTION = re.compile(
     r"(?P<tick>`?)(?<![\w-])(?P<option>--[a-z][a-z-]+\b|-[tfo]\b|--(?=[\s`]))(?:[ =](?P<value>[^\s`]+)(?=`))?(?P=tick)"
 )
-_COMMANDS = re.compile(r"`torchferry ([a-z][a-z -]*?)(?: [^`a-z][^`]*)?`")
+_COMMANDS = re.compile(r"`torchferry ([a-z][^`]*)`")
 
 
 def in_parameters(text: str, tool: ToolDescription) -> str:

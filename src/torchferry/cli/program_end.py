@@ -9,7 +9,6 @@ exceptions that the Python processes of the command left when they ended (`core/
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shlex
 import signal
@@ -17,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchferry.core import exitcodes
+from torchferry.core import exitcodes, system
 from torchferry.core.coded_errors import CodedError
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, language, say
@@ -30,7 +29,7 @@ _EXPLAINED = "explained"
 
 _OWN_NOTICE = "torchferry: "
 
-_BY_PERSONS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE})
+_BY_PERSONS = {getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE")}
 """Signals by which a person or a shell ends a program that did not fail."""
 
 _SIGNALLED = 128
@@ -71,8 +70,7 @@ class _OutputFiles:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or not path.exists():
                 return
-            appends = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND
-            begin = status.st_size if appends else os.lseek(descriptor, 0, os.SEEK_CUR)
+            begin = status.st_size if system.is_appended_to(descriptor) else os.lseek(descriptor, 0, os.SEEK_CUR)
             self.sizes.setdefault((status.st_dev, status.st_ino), (begin, path))
 
 

@@ -330,6 +330,11 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
     return os.read(descriptor, size)
 
 
+def is_appended_to(descriptor: int) -> bool:
+    """Whether what is written to an open file goes to its end, wherever its position is; no where nobody can tell."""
+    return _fcntl is not None and bool(_fcntl.fcntl(descriptor, _fcntl.F_GETFL) & os.O_APPEND)
+
+
 def set_mode(descriptor: int, mode: int) -> None:
     """Set the mode of an open file, where the system has modes."""
     if hasattr(os, "fchmod"):

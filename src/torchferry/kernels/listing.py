@@ -239,7 +239,7 @@ def _html(ported: PortedTree, lang: str) -> str:
 
 
 def check_lines(ported: PortedTree, would_change: Collection[str], lang: str) -> Iterator[str]:
-    """Yield what a check found, each for itself: what would change, and what needs hands whatever is written."""
+    """Yield what a check found, each for itself: what would change, and what is to edit by hand whatever is written."""
     if would_change:
         text = say_plural(
             "{count} file would change: write it with the same command without --check",
@@ -251,8 +251,8 @@ def check_lines(ported: PortedTree, would_change: Collection[str], lang: str) ->
         yield say("nothing would change: the port is as it would be written").render(lang)
     if ported.by_hand:
         text = say_plural(
-            "{count} file needs hands, which no port changes",
-            "{count} files need hands, which no port changes",
+            "{count} file to edit by hand, which no port changes",
+            "{count} files to edit by hand, which no port changes",
             count=len(ported.by_hand),
         )
         yield text.render(lang)
