@@ -49,10 +49,9 @@ def started_in(folder: Path) -> Iterator[None]:
         os.chdir(path)
         sys.argv = words
         sys.path[:] = [each for each in search[1:] if each in sys.path]
-        for name in [*sys.modules.keys() - before.keys()]:
-            module = sys.modules[name]
-            places = (getattr(module, "__file__", None), *getattr(module, "__path__", ()))
-            if any(str(place).startswith(str(folder)) for place in places):  # what torch imported stays
+        own = {part.removesuffix(".py") for path in folder.rglob("*") for part in path.relative_to(folder).parts}
+        for name in sys.modules.keys() - before.keys():
+            if name.partition(".")[0] in own:  # what torch imported stays
                 del sys.modules[name]
         sys.modules.pop("cupy", None)
         sys.path_importer_cache.clear()
