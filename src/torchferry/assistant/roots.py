@@ -33,13 +33,7 @@ class Roots:
         try:
             exists = place.exists()
         except OSError as error:
-            raise TorchferryError(
-                say(
-                    "{path} cannot be read: {error}",
-                    path=text[:200],
-                    error=error.strerror if isinstance(error, OSError) else error,
-                )
-            ) from None
+            raise _unreadable(text, error) from None
         if not exists:
             raise TorchferryError(say("{path} does not exist", path=text[:200]))
         return place
@@ -55,13 +49,7 @@ class Roots:
         try:
             place = (self.folders[0] / text).resolve()
         except (OSError, RuntimeError) as error:
-            raise TorchferryError(
-                say(
-                    "{path} cannot be read: {error}",
-                    path=text[:200],
-                    error=error.strerror if isinstance(error, OSError) else error,
-                )
-            ) from None
+            raise _unreadable(text, error) from None
         if not any(place.is_relative_to(folder) for folder in self.folders):
             folders = ", ".join(map(str, self.folders))
             raise TorchferryError(
@@ -73,3 +61,8 @@ class Roots:
                 say("start the server with `--root` for another folder"),
             )
         return place
+
+
+def _unreadable(text: str, error: OSError | RuntimeError) -> TorchferryError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return TorchferryError(say("{path} cannot be read: {error}", path=text[:200], error=reason))

@@ -292,18 +292,12 @@ def _atomics(code: str) -> Iterator[Hazard]:
             match.start()
         )
     for (name, kind), offsets in first.items():
-        if kind in _ON_EVERY_CARD:
-            continue
         count = str(len(offsets))
         if kind:
             message = say("`{name}` on `{type}` (uses: {count})", name=name, type=kind, count=count)
         else:
             message = say("`{name}` on a type that this file does not say (uses: {count})", name=name, count=count)
         yield from (Hazard(offset, "atomic", message) for offset in offsets)
-
-
-_ON_EVERY_CARD = frozenset({"int", "unsigned", "unsigned int", "int32_t", "uint32_t"})
-"""Types of 32 bits whose atomics ask for nothing, and whose order changes no result."""
 
 
 def _type_of(code: str, at: int, argument: str) -> str:

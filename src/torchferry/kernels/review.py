@@ -206,7 +206,9 @@ _KINDS = (
     ),
     ReviewKind(
         "atomic",
-        say("atomics on half and double need hardware support or your own implementation; their order changes sums"),
+        say(
+            "atomics need hardware for their type, or your own implementation; their order changes floating-point sums"
+        ),
         say("check that the target has the atomic for this type"),
     ),
     ReviewKind(

@@ -16,6 +16,7 @@ from zipfile import BadZipFile, ZipFile
 from torchferry.core.files import LARGEST_SETTINGS, read_regular, read_text
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.programs.computed import COMPILED
 from torchferry.programs.modules import External, Modules
 from torchferry.rules.mentions import STEMS
 from torchferry.source.exports import absolute_module, path_of_dotted
@@ -37,7 +38,6 @@ _NAME = "?"
 
 _ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
 
-_COMPILED = (".so", ".pyd")
 _CYTHON = ".pyx"
 
 
@@ -161,7 +161,7 @@ class Absent:
             return say("the archive {path}, which is not opened, has `{module}`", module=module, path=archive)
         name = module.rpartition(".")[2]
         path = next(self._places(module, external.importer), None)
-        if path is None or path.endswith(_COMPILED):
+        if path is None or path.endswith(COMPILED):
             path = self._source_of_build(module, external.importer) or path
         if path is not None:
             return self._why_not_read(path)
@@ -183,7 +183,7 @@ class Absent:
         if f"{name}.pyx" not in self._listing(folder):
             return None
         built = self._listing(_below(folder, package.rpartition(".")[2]))
-        return _below(folder, f"{name}.pyx") if all(each.endswith(_COMPILED) for each in built) else None
+        return _below(folder, f"{name}.pyx") if all(each.endswith(COMPILED) for each in built) else None
 
     def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
         """Return why a package of which nobody knows may be the project's, though no file is found by its name.
@@ -335,7 +335,7 @@ class Absent:
             if ("__init__.py" in inside and inner not in self.read) or own in self._left:
                 yield own
             for name in here if module.startswith(".") else ():
-                if name.startswith(f"{parts[-1]}.") and name.endswith(_COMPILED):
+                if name.startswith(f"{parts[-1]}.") and name.endswith(COMPILED):
                     yield f"{folder}/{name}" if folder else name
 
     def _why_not_read(self, path: str) -> Message | None:
@@ -344,7 +344,7 @@ class Absent:
             if words == 0:
                 return None
             return say("{path} is Cython, which is not read, and mentions CUDA", path=path)
-        if path.endswith(_COMPILED):
+        if path.endswith(COMPILED):
             return say("{path} is compiled and was not read", path=path)
         if self._among(path, self._ignored):
             return say("a .gitignore file hides {path}", path=path)

@@ -55,6 +55,7 @@ class Computed(NamedTuple):
         every: Whether all of them are imported, as in a loop, rather than one.
         indented: Whether the call stands in a block, so that it may not be run when the file is.
         owner: The class that holds the call, or `__getattr__` of the module; empty for neither.
+        exported_as: The name by which other files may take the function that imports, and call it; empty for a call.
         is_probe: Whether a function only asks whether the module is there: `try: import_module(name); return True`.
     """
 
@@ -65,6 +66,7 @@ class Computed(NamedTuple):
     indented: bool = True
     owner: str = ""
     is_probe: bool = False
+    exported_as: str = ""
 
 
 def _is_probe(file: PythonFile, call: ast.expr) -> bool:
@@ -91,6 +93,9 @@ def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.expr]:
 
 _BY_PATH = {"spec_from_file_location": "location", "SourceFileLoader": "path", "load_source": "pathname"}
 """Functions of importlib and imp that load a module from a file, and the argument, the second one, that is its path."""
+
+COMPILED = (".so", ".pyd")
+"""Endings of compiled modules."""
 
 _PATHS = frozenset(
     {"os.path.abspath", "os.path.expanduser", "os.path.join", "os.path.normpath", "os.path.realpath", "pathlib.Path"}
@@ -189,7 +194,8 @@ class ComputedNames:
             function = file.enclosing_function(call)
             holder = function if function is not None and function.name == "__getattr__" else None
         text = " ".join(file.text(call).split())[:80]
-        return Computed(call.lineno, text, found, every, indented, getattr(holder, "name", ""), _is_probe(file, call))
+        owner, exported_as = getattr(holder, "name", ""), imported.exported_as if imported is not None else ""
+        return Computed(call.lineno, text, found, every, indented, owner, _is_probe(file, call), exported_as)
 
     def _of_loading(self, file: PythonFile, names: Names, call: ast.Call) -> Computed:
         """Return the modules that a call loads by the path of their file, each told from the project's root."""
@@ -201,7 +207,7 @@ class ComputedNames:
             files = [each for each in self._project.paths if f"/{each}".endswith(f"/{known}")] if known else []
             if files:
                 modules |= dict.fromkeys(f"{ROOT}{dotted(each.removesuffix('.py'))}" for each in sorted(files))
-            elif HOLE in value:
+            elif HOLE in value or not value.endswith(COMPILED):  # a file that the project does not have
                 modules[HOLE] = None
         text = " ".join(file.text(call).split())[:80]
         every = path is not None and self._is_every(file, names, path)

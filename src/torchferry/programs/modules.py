@@ -331,7 +331,9 @@ class Modules:
         if untouched(self._text(path)):  # the device module that torchferry wrote: it asks for plugins alone
             return
         for computed in (*made, *self._computed.of(path)):
-            if self.lazy.says_all(path, computed.owner):
+            name, takers = computed.exported_as, self.importers.get(path, ())
+            is_unused = name != "" and not any(name in self._text(each.importer) for each in takers)
+            if is_unused or self.lazy.says_all(path, computed.owner):
                 continue
             known = [name for name in computed.names if name != HOLE]
             chosen = len(known) > 1 and not computed.every

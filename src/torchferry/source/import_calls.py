@@ -61,12 +61,14 @@ class ImportCall(NamedTuple):
             names, as to `map`; None where it is given none.
         how: When it imports, and what it gives back.
         member: What it takes from the module, where that is written down; empty for the module itself.
+        exported_as: The name by which other files may take the function from this one, and call it; empty elsewhere.
     """
 
     call: ast.expr
     asked: ast.expr | None
     how: ImportTime = ImportTime.AT_ONCE
     member: str = ""
+    exported_as: str = ""
 
     @property
     def module(self) -> str:
@@ -210,7 +212,10 @@ def _handed_on(file: PythonFile) -> Iterator[ImportCall]:
             for target in targets:
                 if isinstance(target, ast.Name):
                     functions += [each for each in _said(file, target.id) if each not in functions]
-                else:
+                scope = file.scope(target) if isinstance(target, ast.Name) else None
+                if isinstance(target, ast.Name) and scope is file.tree:
+                    yield ImportCall(function, None, exported_as=target.id)
+                elif scope is None or isinstance(scope, ast.ClassDef):
                     yield ImportCall(function, None)
         elif not isinstance(parent, (ast.Attribute, ast.Compare, ast.Expr)):
             yield ImportCall(function, None)

@@ -1,6 +1,6 @@
 """The nodes of a syntax tree, faster than `ast` yields them: operators and contexts, which hold nothing, are left out.
 
-`ast.walk` asks each node for all of its fields, and takes five times as long (3,264 nodes of a module, Python 3.11).
+`ast.walk` asks each node for all of its fields, and takes three times as long (3,282 nodes of a module, Python 3.11).
 """
 
 from __future__ import annotations
@@ -57,14 +57,7 @@ def nodes_in(root: ast.AST) -> list[ast.AST]:
     """Return a node and all nodes below it, in the order of `ast.walk`: the outer ones first."""
     nodes = [root]
     for node in nodes:  # those below are added while it runs
-        kind = type(node)
-        fields = FIELDS.get(kind)
-        for field in fields_of(kind) if fields is None else fields:
-            value: Any = getattr(node, field, None)  # a node that code made may lack fields
-            if type(value) is list:
-                nodes.extend(_present(value) if kind in _WITH_GAPS else value)
-            elif value is not None:
-                nodes.append(value)
+        nodes += children_of(node)
     return nodes
 
 
