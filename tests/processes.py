@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-HANGS = 1800.0
+HANGS = 600.0
 """Seconds after which a test takes it that something hangs: far above what anything takes on a machine under load."""
 
 STUBBORN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.processes import HANGS
 from torchferry.backends.target import Target
 from torchferry.cli.rehearse import _options_again, command
 from torchferry.core.errors import TorchferryError, UsageError
@@ -158,11 +160,23 @@ def test_two_at_once_make_it_once_and_nobody_removes_it_meanwhile(
     monkeypatch.setattr(filling, "fill", slow)
     monkeypatch.setattr(filling, "link_torchferry", lambda folder: None)
     used: list[store.EnvironmentInUse] = []
-    both = [threading.Thread(target=lambda: used.append(store.use(REQUEST))) for _ in range(2)]
+    looked = threading.Barrier(2)
+    whole = store._read
+
+    def both_look_first(folder: Path) -> store.KeptEnvironment | None:
+        read = whole(folder)
+        with contextlib.suppress(threading.BrokenBarrierError):  # broken once it has been passed
+            looked.wait(timeout=HANGS)
+            looked.abort()
+        return read
+
+    monkeypatch.setattr(store, "_read", both_look_first)
+    both = [threading.Thread(target=lambda: used.append(store.use(REQUEST)), daemon=True) for _ in range(2)]
     for thread in both:
         thread.start()
     for thread in both:
-        thread.join()
+        thread.join(HANGS)
+    assert len(used) == 2
     assert len(calls) == 1
     assert "waiting for it" in capsys.readouterr().err
     with pytest.raises(UsageError, match="is in use"):

@@ -30,6 +30,7 @@ from torchferry.core.messages import say
 from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_own_notice
+from torchferry.rehearsal.environments.made_once import make_once
 from torchferry.rehearsal.environments.package_installer import NoAnswerError, NotOfferedError, PackageInstaller
 from torchferry.rehearsal.environments.request import find_interpreter, interpreters
 
@@ -207,13 +208,14 @@ def front_end_folder(
     folder = _folder(target, version, key)
     ready = FrontEndFolder(folder, interpreter, version, key)
     with _opened_lock(folder) as descriptor:
-        _wait(descriptor, fcntl.LOCK_SH, folder.name)
-        if not _is_whole(folder, key):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            _wait(descriptor, fcntl.LOCK_EX, folder.name)
-            if not _is_whole(folder, key):  # somebody else may have made it while we waited
-                _make(ready, front_end, needed, wheels)
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        make_once(
+            descriptor,
+            is_made=lambda: _is_whole(folder, key),
+            make=lambda: _make(ready, front_end, needed, wheels),
+            on_wait=lambda: print_own_notice(
+                say("another process is making the front end {name}; waiting for it", name=folder.name)
+            ),
+        )
         yield ready
 
 
@@ -269,14 +271,6 @@ def _opened_lock(folder: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _wait(descriptor: int, kind: int, name: str) -> None:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print_own_notice(say("another process is making the front end {name}; waiting for it", name=name))
-        fcntl.flock(descriptor, kind)
 
 
 def _make(ready: FrontEndFolder, front_end: FrontEnd, needed: tuple[FrontEndWheel, ...], wheels: Path | None) -> None:

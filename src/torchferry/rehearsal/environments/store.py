@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -18,6 +19,7 @@ from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.terminal import print_own_notice
 from torchferry.rehearsal.environments import filling
+from torchferry.rehearsal.environments.made_once import make_once
 from torchferry.rehearsal.environments.request import EnvironmentRequest
 
 _MADE = "torchferry-environment.json"
@@ -91,13 +93,17 @@ def use(request: EnvironmentRequest) -> EnvironmentInUse:
     folder = environments_folder() / request.name
     descriptor = _open_lock(folder)
     try:
-        _lock(descriptor, fcntl.LOCK_SH, request.name)
+        make_once(
+            descriptor,
+            is_made=lambda: _read(folder) is not None,
+            make=lambda: _make(folder, request),
+            on_wait=lambda: print_own_notice(
+                say("another process is making the environment {name}; waiting for it", name=request.name)
+            ),
+        )
         environment = _read(folder)
         if environment is None:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            _lock(descriptor, fcntl.LOCK_EX, request.name)
-            environment = _read(folder) or _make(folder, request)  # somebody else may have made it while we waited
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         os.utime(folder / _MADE)
         filling.link_torchferry(folder)
     except OSError as error:
@@ -198,14 +204,6 @@ def _open_lock(folder: Path) -> int:
         return os.open(_lock_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise _unwritable(folder.parent, error) from None
-
-
-def _lock(descriptor: int, kind: int, name: str) -> None:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print_own_notice(say("another process is making the environment {name}; waiting for it", name=name))
-        fcntl.flock(descriptor, kind)
 
 
 def _unwritable(folder: Path, error: OSError) -> TorchferryError:
