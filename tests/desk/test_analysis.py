@@ -46,6 +46,9 @@ COMMANDS: list[tuple[str, int]] = [
     ("handover check zoo", WORK),
     ("explain failed.log", WORK),
     ("skill install skills", CLEAN),
+    ("help scan", CLEAN),
+    ("completion zsh", CLEAN),
+    ("scan project -t npu --statistics", WORK),
     ("accept init --file accept.toml", CLEAN),
     ("scan absent -t npu", WRONG),
 ]

@@ -46,8 +46,8 @@ def test_reports_follow_the_schema(target: str, lang: str) -> None:
 def test_version_2_is_as_it_was() -> None:
     newer = json.loads(json_format.render(hostile(), "en"))
     older = json.loads(json_format.render_older(hostile(), "en"))
-    assert (older["schema"], newer["schema"]) == ("2.3", "3.2")
-    assert set(newer) - set(older) == {"style", "words", "roles", "decisions"}
+    assert (older["schema"], newer["schema"]) == ("2.3", "3.3")
+    assert set(newer) - set(older) == {"style", "since", "words", "roles", "decisions"}
     for before, after in zip(older["programs"], newer["programs"], strict=True):
         assert set(after) - set(before) == {"role", "unresolved", "waits_for"}
     for before, after in zip(older["findings"], newer["findings"], strict=True):

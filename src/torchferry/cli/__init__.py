@@ -51,6 +51,8 @@ _COMMANDS = {
     "rule": "Explain a rule, or list them all.",
     "mcp": "Answer a coding agent over the Model Context Protocol.",
     "lsp": "Show findings and offer fixes in an editor.",
+    "help": "Show the help of a command.",
+    "completion": "Print what makes a shell complete commands, options and targets.",
     "skill": "Tell a coding agent how to carry a project, in a file that its tool loads.",
 }
 """Names and one-line descriptions, so that `--help` need not import the commands."""

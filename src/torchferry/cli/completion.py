@@ -1,4 +1,4 @@
-"""What shells complete, the names of targets, and the option that takes one."""
+"""What shells complete: the command that prints it for a shell, the names of targets, and the option that takes one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import click
 from torchferry.backends.registry import built_in, names
 from torchferry.backends.target import Target
 from torchferry.cli.help_text import help_text
+from torchferry.core.terminal import print_data
+
+SHELLS = ("bash", "zsh", "fish")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -49,3 +52,22 @@ def target_option(*, required: bool = False) -> Callable[[Function], Function]:
         help=help_text("The accelerator: {targets}; VERSION is the plugin's.", targets=", ".join(built_in())),
         **rule,
     )
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete commands, options and targets; nothing is installed.
+
+    \b
+    eval "$(torchferry completion bash)"                                      in ~/.bashrc
+    eval "$(torchferry completion zsh)"                                       in ~/.zshrc
+    torchferry completion fish > ~/.config/fish/completions/torchferry.fish
+    """
+    from click.shell_completion import get_completion_class  # imported late: every command takes targets from here
+
+    chosen = get_completion_class(shell)
+    assert chosen is not None
+    script = chosen(context.find_root().command, {}, "torchferry", "_TORCHFERRY_COMPLETE")
+    print_data(script.source_template % script.source_vars())  # its own `source` starts the shell first

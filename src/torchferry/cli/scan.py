@@ -69,6 +69,12 @@ if TYPE_CHECKING:
     help="With --rehearse: write the programs' files, the verdicts and what was seen to this ZIP archive.",
 )
 @click.option(
+    "--since",
+    default="",
+    metavar="REV",
+    help="Report only what has come since this branch, tag or commit of git, as a pull request is compared.",
+)
+@click.option(
     "--kept", "list_mentions", is_flag=True, help="List every CUDA word that stays without a finding, and why."
 )
 @click.option(
@@ -76,6 +82,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print a plan up to acceptance instead of the report: phases, counts, commands; text or json.",
 )
+@click.option("--statistics", is_flag=True, help="Print how many findings each rule has instead of the report.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option(
     "--no-cache", "use_cache", flag_value=False, default=True, help="Examine everything again, and keep nothing."
@@ -92,8 +99,10 @@ def command(
     rehearse: tuple[str, ...],
     rehearse_seconds: float,
     reproduction: Path | None,
+    since: str,
     list_mentions: bool,
     plan: bool,
+    statistics: bool,
     exit_zero: bool,
     use_cache: bool,
 ) -> None:
@@ -105,12 +114,18 @@ def command(
     PATHS are the project's folder, or files and folders of one project; nothing is written in it. `-` reads one file
     from standard input. The report shows the verdict, counts, what blocks, and every place with what to do there.
     With `--style`, it is the report of the code that `migrate --style` would write: what would be left to do.
+    With `--since REV`, it is what a pull request brings: places that are new, also in files that it does not touch.
     """
     lang = choices.lang
     if plan and (output_format not in ("text", "json") or choices.only or choices.home is not None):
         raise UsageError(
             say("--plan is about a whole project, and is text or json"),
             say("name the project's folder, and no other form than text or json"),
+        )
+    if statistics and (plan or quiet or output_format not in ("text", "full")):
+        raise UsageError(
+            say("--statistics is text in place of a report"),
+            say("leave out --plan and --quiet, and name no other form; JSON has `families` and `findings`"),
         )
     if style != "native" and (plan or rehearse or reproduction is not None):
         raise UsageError(
@@ -120,6 +135,13 @@ def command(
                 style=style,
             ),
         )
+    if since:
+        others = rehearse or reproduction is not None or python is not None or choices.seen or choices.home is not None
+        if plan or list_mentions or style != "native" or others or output_format in ("html", "json-2"):
+            raise UsageError(
+                say("--since works only with a folder or files of it, native style, and not as html or json-2"),
+                say("leave out what runs, plans or lists more than the change, or leave out --since"),
+            )
     choices = choices._replace(style=style, device_module=device_module)
     refuse_seen(choices)
     environment = None
@@ -137,16 +159,31 @@ def command(
         from torchferry.cli.settling import Runs  # imported late: few scans run anything
 
         runs = Runs(rehearse, rehearse_seconds)
-    report = scanned(
-        setting, choices, environment, runs, reproduction, use_cache=use_cache, with_account=list_mentions or verbose
-    )
-    if not (choices.only or setting.request.selection.select or setting.request.selection.ignore):
+    if since:
+        from torchferry.cli.since import report_since  # imported late: most scans compare nothing
+
+        report = report_since(setting, choices, since)
+    else:
+        report = scanned(
+            setting,
+            choices,
+            environment,
+            runs,
+            reproduction,
+            use_cache=use_cache,
+            with_account=list_mentions or verbose,
+        )
+    if not since and not (choices.only or setting.request.selection.select or setting.request.selection.ignore):
         tell_stale_decisions(setting.request.selection.decided, report.findings, lang)
     if plan:
         from torchferry.report.plan import plan_json, plan_of, plan_text  # imported late: few scans ask for it
 
         phases = plan_of(report, str(choices.paths[0]), str(setting.target))
         write((plan_json if output_format == "json" else plan_text)(report, phases, lang), output_file)
+    elif statistics:
+        from torchferry.report.full_format import statistics_lines
+
+        write("".join(f"{line}\n" for line in statistics_lines(report, lang)), output_file)
     elif output_format == "text" and output_file is None:
         if verbose:
             for line in settings_lines(setting.config, choices):
@@ -166,7 +203,7 @@ def command(
         sys.exit(exitcodes.ERROR)
     is_wrong = any(run.fault is not None or run.seen.ending is Ending.NOTHING for run in runs_seen)
     is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE) or (
-        choices.only and report.verdict is not ProjectVerdict.READY
+        choices.only and report.verdict not in (ProjectVerdict.READY, ProjectVerdict.NOTHING_NEW)
     )
     is_finding = report.work or is_wrong or is_open
     sys.exit(exitcodes.FINDINGS if is_finding and not exit_zero else exitcodes.CLEAN)

@@ -419,6 +419,8 @@ def next_commands(
     lang = layout.lang
     steps = [*next_steps(report, first, paths)]
     alone = None if steps else without_command(report)
+    if report.since is not None and not steps:  # a remark says what it leaves out
+        return
     if not steps and alone is None:  # what could not be resolved is all there is
         steps = [*further_steps(report, paths)]
     yield ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -243,3 +244,19 @@ def finding_line(finding: Finding, lang: str, paint: Paint = plain) -> str:
     return f"  {cell}{place.line}:{place.column} {finding.code} {visible(finding.message.render(lang))} " + paint(
         f"[{mark}]", finding.grade.value
     )
+
+
+def statistics_lines(report: Report, lang: str) -> Iterator[str]:
+    """Yield how many findings each rule has of each grade, the most first, behind the verdict."""
+    from torchferry.report.pages import page  # imported late: other forms need no pages of rules
+
+    yield verdict_sentence(report).render(lang)
+    yield from head_lines(report, lang)
+    counts = Counter((finding.code, finding.grade) for finding in report.findings)
+    if counts:
+        yield ""
+    for (code, grade), count in sorted(counts.items(), key=lambda item: (-item[1], item[0][0], item[0][1].value)):
+        mark = say(GRADE_TITLES[grade]).render(lang)
+        yield f"{count:>6}  {code}  {page(code, lang).title}  [{mark}]"
+    yield from unlooked_lines(report, lang)
+    yield from failure_lines(report, lang)

@@ -10,6 +10,7 @@ from torchferry.core.messages import Message, say, say_plural
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
+from torchferry.report.since import Since
 from torchferry.rules.file.unreadable_file import UnreadableFile
 
 _MOST_NAMES = 3
@@ -26,6 +27,8 @@ def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
     """
     work = work_and_unresolved(report)
     why = report.why_incomplete
+    if report.since is not None:
+        return _since(report, report.since, why, work)
     if why is not None:
         return _incomplete(report, why, work)
     if report.verdict is ProjectVerdict.BLOCKED:
@@ -56,6 +59,34 @@ def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
         if work is None
         else say("{verdict}; to do: {work}.", verdict=verdict, work=work)
     )
+
+
+def _since(report: Report, since: Since, why: Message | None, work: Message | None) -> Message:
+    """Return what a change brings; that what it leaves is ready is not said."""
+    files = say_plural("one changed file", "{count} changed files", count=len(since.changed))
+    named = say("{revision} ({commit})", revision=since.revision, commit=since.commit[:10])
+    if work is not None:
+        said = say(
+            "Since {named}, {files}: new for {target}: {work}",
+            named=named,
+            files=files,
+            target=report.target_title,
+            work=work,
+        )
+    elif why is not None:
+        said = say(
+            "Since {named}, {files}: not known for {target}", named=named, files=files, target=report.target_title
+        )
+    else:
+        said = say(
+            "Since {named}, {files}: nothing new for {target}", named=named, files=files, target=report.target_title
+        )
+    if why is not None:
+        said = say("{first}; {second}", first=said, second=why)
+    if since.gone:
+        gone = say_plural("one place less to change", "{count} places less to change", count=since.gone)
+        said = say("{first}; {second}", first=said, second=gone)
+    return say("{verdict}.", verdict=said)
 
 
 def work_and_unresolved(report: Report) -> Message | None:

@@ -15,7 +15,7 @@ from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import verdict_of
 from torchferry.rules.registry import family_name, family_title, rule_facts
 
-SCHEMA_VERSION = "3.2"
+SCHEMA_VERSION = "3.3"
 
 OLDER_VERSION = "2.3"
 """What `--output-format json-2` prints, for who reads reports of version 2."""
@@ -34,6 +34,7 @@ def render_older(report: Report, lang: str) -> str:
     older = document(report, lang)
     older["schema"] = OLDER_VERSION
     older.pop("style")
+    older.pop("since")
     older.pop("words")
     older.pop("roles")
     older.pop("decisions")
@@ -95,6 +96,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "packages": [package_object(package, lang) for package in report.packages],
         "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
         "partial": report.partial,
+        "since": None if report.since is None else report.since._asdict(),
         "native": _native_object(report, lang),
         "words": {
             "total": report.words.total,

@@ -19,6 +19,7 @@ from torchferry.programs.blocking import blocking
 from torchferry.programs.model import Judged, Unlooked
 from torchferry.programs.model import Verdict as ProgramVerdict
 from torchferry.report.decisions import Decisions, decisions_of
+from torchferry.report.since import Since
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.file.invalid_notebook import InvalidNotebook
 from torchferry.rules.file.oversized_file import OversizedFile
@@ -63,6 +64,12 @@ class ProjectVerdict(str, Enum):
 
     PARTLY_BLOCKED = "partly blocked"
     """Some of its programs are blocked, others are not."""
+
+    NOTHING_NEW = "nothing new"
+    """A change brings no work; whether the project can run was not asked."""
+
+    SOMETHING_NEW = "something new"
+    """A change brings work; whether the project can run was not asked."""
 
     INCOMPLETE = "incomplete"
     """Nothing that was examined blocks, but a file was not examined, or there was none, so that nobody knows."""
@@ -109,6 +116,7 @@ class Report(NamedTuple):
         without_code: Whether a whole project was looked at, and none of its files holds code.
         native: The CUDA C++ of the project; None where there is none.
         style: How code is, or would be, written.
+        since: The earlier state of which the findings are left out; None where there is none.
         torchferry: The version that made the report.
     """
 
@@ -131,6 +139,7 @@ class Report(NamedTuple):
     without_code: bool = False
     native: NativeSurvey | None = None
     style: str = "native"
+    since: Since | None = None
     torchferry: str = __version__
 
     @property
@@ -156,6 +165,10 @@ class Report(NamedTuple):
     @property
     def verdict(self) -> ProjectVerdict:
         """Whether the project can run on the target; where programs are known, what holds for them."""
+        if self.since is not None:
+            if self.work:
+                return ProjectVerdict.SOMETHING_NEW
+            return ProjectVerdict.NOTHING_NEW if self.why_incomplete is None else ProjectVerdict.INCOMPLETE
         blocked = sum(judged.verdict is ProgramVerdict.BLOCKED for judged in self.programs)
         if blocked:
             return ProjectVerdict.BLOCKED if blocked == len(self.programs) else ProjectVerdict.PARTLY_BLOCKED

@@ -6,11 +6,14 @@ filters of contents, and what fetches a missing object. All of them are switched
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import say
+from torchferry.core.record import NamedTuple
 from torchferry.core.tool_environment import tool_environment
 
 _SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -96,6 +99,65 @@ def shared_commit(root: Path) -> str:
     return (git(root, "rev-parse", "HEAD") or "").strip()
 
 
+class CommittedFile(NamedTuple):
+    """A file of a commit: the id of its contents, and how many bytes they have."""
+
+    blob: str
+    size: int
+
+
+def comparable_commit(root: Path, revision: str) -> str | None:
+    """Return the last commit that a revision shares with the one that is out, as a pull request is compared.
+
+    None where git knows no such revision, or the two share none.
+    """
+    commit = (git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}") or "").strip()
+    return (git(root, "merge-base", "HEAD", commit) or "").strip() or None if commit else None
+
+
+def committed_files(root: Path, commit: str) -> dict[str, CommittedFile] | None:
+    """Return the files of a commit below a folder, by their paths from it; None where git fails.
+
+    Links and submodules are left out, and so are names that could lead out of a folder.
+    """
+    shown = git(root, "ls-tree", "-r", "-l", "-z", commit)
+    if shown is None:
+        return None
+    files: dict[str, CommittedFile] = {}
+    for entry in shown.split("\0"):
+        facts, tab, path = entry.partition("\t")
+        mode, _, blob, size = facts.split() if tab else ("", "", "", "")
+        is_inside = not {"", ".", ".."} & {*path.split("/")}
+        if mode in ("100644", "100755") and is_inside and size.isdigit():
+            files[path] = CommittedFile(blob, int(size))
+    return files
+
+
+def committed_contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes] | None:
+    """Return contents of a commit's files by their ids, as they were committed; None where git fails or lacks one."""
+    asked = list(dict.fromkeys(blobs))
+    shown = _run_with(root, "".join(f"{blob}\n" for blob in asked), "cat-file", "--batch")
+    contents: dict[str, bytes] = {}
+    at = 0
+    for blob in asked if shown is not None else ():
+        assert shown is not None
+        end = shown.find(b"\n", at)
+        head = shown[at:end].split()
+        if end < 0 or len(head) != 3 or head[0].decode("ascii", "replace") != blob or not head[2].isdigit():
+            return None  # an object that a shallow or partial clone lacks
+        contents[blob] = shown[end + 1 : end + 1 + int(head[2])]
+        at = end + 2 + int(head[2])
+    return None if shown is None else contents
+
+
+def blob_of(contents: bytes, like: str) -> str:
+    """Return the id that git gives to contents, in the form of another id: of SHA-1, or of SHA-256."""
+    digest = hashlib.sha256() if len(like) == 64 else hashlib.sha1(usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(contents))
+    digest.update(contents)
+    return digest.hexdigest()
+
+
 def _own_filters(root: Path) -> set[str]:
     """Return the filters of contents that the repository itself configures, not those of the user, such as git-lfs."""
     filters: set[str] = set()
@@ -106,13 +168,19 @@ def _own_filters(root: Path) -> set[str]:
 
 
 def _run(root: Path, *arguments: str) -> str | None:
+    shown = _run_with(root, "", *arguments)
+    return None if shown is None else os.fsdecode(shown)
+
+
+def _run_with(root: Path, given: str, *arguments: str) -> bytes | None:
+    """Run git, give it a text on its standard input, and return what it prints; None where it fails."""
     import subprocess  # imported late: a tree without git needs none
 
     command = ["git", *_SAFELY, "-C", os.fspath(root), *arguments]
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=given.encode(),
             capture_output=True,
             check=True,
             env={**tool_environment(), **_ENVIRONMENT},
@@ -125,4 +193,4 @@ def _run(root: Path, *arguments: str) -> str | None:
         ) from None
     except (OSError, subprocess.CalledProcessError):
         return None
-    return os.fsdecode(done.stdout)
+    return done.stdout

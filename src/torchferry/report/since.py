@@ -1,0 +1,129 @@
+"""What a change brings: the findings of a tree that an earlier state of it did not have."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from difflib import SequenceMatcher
+
+from torchferry.core.finding import Anchor, Finding, Grade
+from torchferry.core.record import NamedTuple
+
+_Identity = tuple[str, str, Grade, bool, Anchor, str]
+
+
+class Since(NamedTuple):
+    """What a report is compared with.
+
+    Attributes:
+        revision: The name that the user gave.
+        commit: The commit that it was compared with, in full.
+        changed: Files that differ, those that are new or gone included.
+        gone: How many findings that are work the earlier state had, and the present one has not.
+    """
+
+    revision: str
+    commit: str
+    changed: tuple[str, ...]
+    gone: int
+
+
+class Brought(NamedTuple):
+    """The findings of a tree by what an earlier state had: those that are new, and those that have gone."""
+
+    new: tuple[Finding, ...]
+    gone: tuple[Finding, ...]
+
+
+def brought(
+    before: Iterable[Finding],
+    now: Iterable[Finding],
+    added_lines: Mapping[str, Collection[int]],
+    renamed: Mapping[str, str],
+) -> Brought:
+    """Compare the findings of two states of a tree.
+
+    A finding is known by its file, its rule and its anchor, so that lines that move bring nothing. Of several that are
+    known alike, as two equal lines of one function, those on lines that were added are the new ones.
+
+    Args:
+        before: The findings of the earlier state.
+        now: Those of the present one.
+        added_lines: The numbers of the lines of a file, from 1, that the earlier state did not have.
+        renamed: The present names of files by their earlier ones, where those differ.
+    """
+    left: defaultdict[_Identity, list[Finding]] = defaultdict(list)
+    for finding in before:
+        left[_identity(finding, renamed)].append(finding)
+    present: defaultdict[_Identity, list[Finding]] = defaultdict(list)
+    for finding in now:
+        present[_identity(finding, {})].append(finding)
+    new: set[int] = set()
+    for identity, findings in present.items():
+        known = left.get(identity, [])
+        if len(findings) > len(known):
+            added = added_lines.get(findings[0].location.path, ())
+            in_order = sorted(findings, key=lambda each: (each.location.line in added, each.location.order))
+            new.update(map(id, in_order[len(known) :]))
+        del known[: len(findings)]
+    return Brought(
+        tuple(finding for findings in present.values() for finding in findings if id(finding) in new),
+        tuple(finding for findings in left.values() for finding in findings),
+    )
+
+
+def _identity(finding: Finding, renamed: Mapping[str, str]) -> _Identity:
+    path, anchor = finding.location.path, finding.anchor
+    # what became work is brought, and which of several equal places it is changes where one is added before it
+    of_file = "" if anchor.text else finding.message.template
+    known = anchor._replace(ordinal=1)
+    return renamed.get(path, path), finding.code, finding.grade, finding.blocker, known, of_file
+
+
+def added_lines(before: str, now: str) -> frozenset[int]:
+    """Return the numbers of the lines, from 1, that a text has and an earlier one had not."""
+    matcher = SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=True)
+    added: set[int] = set()
+    for kind, _, _, first, end in matcher.get_opcodes():
+        if kind != "equal":
+            added.update(range(first + 1, end + 1))
+    return frozenset(added)
+
+
+def renames(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    """Return the present names of files that were given another one, by their earlier names.
+
+    A file counts as renamed where at least half of the lines of both are equal, as `git diff` has it; of several the
+    one that is most alike.
+
+    Args:
+        gone: The texts of the files that are no longer there.
+        new: Those of the files that were not there.
+    """
+    lines = {path: _counted(text) for path, text in (*gone.items(), *new.items())}
+    alike: list[tuple[float, str, str]] = []
+    for earlier in gone:
+        for present in new:
+            if earlier.rpartition(".")[2] == present.rpartition(".")[2]:
+                share = _share(lines[earlier], lines[present])
+                if share >= 0.5:
+                    alike.append((-share, earlier, present))
+    found: dict[str, str] = {}
+    for _, earlier, present in sorted(alike):
+        if earlier not in found and present not in found.values():
+            found[earlier] = present
+    return found
+
+
+def _counted(text: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for line in map(str.strip, text.splitlines()):
+        if line:
+            counts[line] = counts.get(line, 0) + 1
+    return counts
+
+
+def _share(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """Return how many of the lines of two texts are equal, in parts of the longer one."""
+    longer = max(sum(one.values()), sum(other.values()))
+    return sum(min(count, other.get(line, 0)) for line, count in one.items()) / longer if longer else 0.0
