@@ -359,7 +359,13 @@ def test_one_module_makes_the_commands_that_start_our_python() -> None:
 OF_ONE_SYSTEM = {
     "core/forks.py",  # asks whether there are forks
     # what is refused elsewhere before it is imported
-    *("rehearsal/environments/store.py", "triton/compiling.py", "triton/environment.py", "triton/front_end_program.py"),
+    *(
+        "rehearsal/environments/store.py",
+        "rehearsal/environments/made_once.py",
+        "triton/compiling.py",
+        "triton/environment.py",
+        "triton/front_end_program.py",
+    ),
     *("doctor/host.py", "kernels/gates/compiling.py"),
     # behind `IS_LINUX`, which a rehearsal asks first; on the simulated card's machine alone
     "rehearsal/build.py",

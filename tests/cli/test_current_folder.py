@@ -142,6 +142,7 @@ COMMANDS = {
     "backend list": 0,
     "backend show npu": 0,
     "rule DEV101": 0,
+    "sync HEAD . -t npu --from HEAD": 0,
     "help scan": 0,
     "completion bash": 0,
     "skill install {out}": 0,

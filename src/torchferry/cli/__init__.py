@@ -25,6 +25,7 @@ from torchferry.core.terminal import OutputError, abandon_output, print_error, p
 _COMMANDS = {
     "scan": "Report what a CUDA project needs to run on another accelerator.",
     "migrate": "Rewrite a CUDA project for another accelerator; every byte can be restored.",
+    "sync": "Carry a migrated project over to a later state of upstream.",
     "show": "Show one decision of a scan: its choices, its programs, and each place with its code.",
     "decide": "Settle one decision of a scan: accept its places as they are, or take its edits.",
     "port": "Port the CUDA C++ of a project to another accelerator's kernel language.",

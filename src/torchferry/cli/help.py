@@ -6,6 +6,7 @@ import click
 
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
+from torchferry.core.terminal import print_text
 
 
 @click.command("help")
@@ -21,11 +22,11 @@ def command(context: click.Context, words: tuple[str, ...]) -> None:
     shown = context.find_root()
     for number, word in enumerate(words):
         group = shown.command
-        found = group.get_command(shown, word) if isinstance(group, click.Group) else None
-        if found is None:
+        below = group.get_command(shown, word) if isinstance(group, click.Group) else None
+        if below is None:
             raise UsageError(
                 say("there is no command `{words}`", words=" ".join(("torchferry", *words[: number + 1]))),
                 say("`torchferry help` lists the commands"),
             )
-        shown = click.Context(found, info_name=word, parent=shown)
-    click.echo(shown.get_help())
+        shown = click.Context(below, info_name=word, parent=shown)
+    print_text(*shown.get_help().splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,7 +32,7 @@ from torchferry.migration.journal import Journal, known_journals
 from torchferry.migration.plan import Plan, plan
 from torchferry.migration.preconditions import check_not_migrated
 from torchferry.migration.refused import refuse_changed
-from torchferry.migration.transaction import apply, exclusive
+from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
@@ -186,8 +187,8 @@ def command(
             for journal in tree.recovered:
                 print_notice(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
-            setting, planned = _plan(setting, "in place" if kit else "", lang)
-            _refuse_dirty(setting, planned, allow_dirty)
+            setting, planned = plan_of(setting, "in place" if kit else "", lang)
+            refuse_dirty(setting, planned.writes, allow_dirty)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -195,13 +196,13 @@ def command(
             planned = migrated.judged_plan(setting, planned, judged)
             if planned.writes:
                 fenced = tree._replace(fence=_fence(choices, planned))
-                _tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
+                tell_unknown(apply(fenced, planned.writes, setting.target.journal_key), setting.root, lang)
             written = migrated.MigrationOutput("in place", setting.root)
             written, could_be_tested = _tested(setting, written, rehearse, rehearse_seconds, lang)
             migrated.finish(setting, planned, judged, written, shown, choices, could_be_tested=could_be_tested)
     setting = settle(choices, rewrite=True)
     way = "copy" if out is not None else "patch" if diff or patch_file is not None else "in place"
-    setting, planned = _plan(setting, way if kit and not suffix else "", lang)
+    setting, planned = plan_of(setting, way if kit and not suffix else "", lang)
     from torchferry.cli import migrated
 
     shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -250,7 +251,7 @@ def _tested(
 def _rewrite_standard_input(choices: Choices) -> NoReturn:
     """Print the file on standard input as it is to be, and say on standard error what is left to do."""
     setting = settle(choices, rewrite=True)
-    setting, planned = _plan(setting)
+    setting, planned = plan_of(setting)
     paths = [entry.path for entry in setting.request.listing.entries]  # none where settings leave it out
     after = next((write.after for write in planned.writes if write.path in paths), None)
     print_data(choices.paths[0].read_bytes() if after is None else after)
@@ -272,7 +273,7 @@ def _rewrite_standard_input(choices: Choices) -> NoReturn:
     sys.exit(migrated.status(planned, report))
 
 
-def _plan(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:
+def plan_of(setting: RunSettings, kit: str = "", lang: str = "en") -> tuple[RunSettings, Plan]:
     """Return the plan; with `kit`, which says how the code is written, also that of the files beside it."""
     analysis = analyse(setting.request, meanwhile=_import_ahead)
     check_not_migrated(setting.root, setting.target, analysis)
@@ -296,9 +297,9 @@ def _import_ahead() -> None:
     importlib.import_module("hmac")
 
 
-def _refuse_dirty(setting: RunSettings, planned: Plan, allow: bool) -> None:
+def refuse_dirty(setting: RunSettings, writes: Sequence[Write], allow: bool) -> None:
     """Refuse to write over changes that are in no commit, except those that a migration made."""
-    if allow or not planned.writes:
+    if allow or not writes:
         return
     ours = {change.path: change.after for journal in known_journals(setting.root) for change in journal.changes}
     dirty = changed_by_others(setting.root, uncommitted(setting.root), ours)
@@ -352,11 +353,11 @@ def _write_beside(setting: RunSettings, planned: Plan, suffix: str, kit: bool, c
     with exclusive(setting.root, fence=_fence(choices, planned)) as tree:
         refuse_changed(setting.root, originals)
         if writes:
-            _tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
+            tell_unknown(apply(tree, writes, setting.target.journal_key, suffix), setting.root, lang)
     return planned._replace(writes=writes)
 
 
-def _tell_unknown(journal: Journal, root: Path, lang: str) -> None:
+def tell_unknown(journal: Journal, root: Path, lang: str) -> None:
     """Say that the next command will not know this migration as the user's own."""
     if journal.problem is not None:
         text = say(

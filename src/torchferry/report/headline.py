@@ -62,11 +62,11 @@ def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
 
 
 def _since(report: Report, since: Since, why: Message | None, work: Message | None) -> Message:
-    """Return what a change brings; that what it leaves is ready is not said."""
+    """Return what a change brings; that what it leaves is ready is not sentence."""
     files = say_plural("one changed file", "{count} changed files", count=len(since.changed))
     named = say("{revision} ({commit})", revision=since.revision, commit=since.commit[:10])
     if work is not None:
-        said = say(
+        sentence = say(
             "Since {named}, {files}: new for {target}: {work}",
             named=named,
             files=files,
@@ -74,19 +74,19 @@ def _since(report: Report, since: Since, why: Message | None, work: Message | No
             work=work,
         )
     elif why is not None:
-        said = say(
+        sentence = say(
             "Since {named}, {files}: not known for {target}", named=named, files=files, target=report.target_title
         )
     else:
-        said = say(
+        sentence = say(
             "Since {named}, {files}: nothing new for {target}", named=named, files=files, target=report.target_title
         )
     if why is not None:
-        said = say("{first}; {second}", first=said, second=why)
+        sentence = say("{first}; {second}", first=sentence, second=why)
     if since.gone:
         gone = say_plural("one place less to change", "{count} places less to change", count=since.gone)
-        said = say("{first}; {second}", first=said, second=gone)
-    return say("{verdict}.", verdict=said)
+        sentence = say("{first}; {second}", first=sentence, second=gone)
+    return say("{verdict}.", verdict=sentence)
 
 
 def work_and_unresolved(report: Report) -> Message | None:

@@ -60,12 +60,12 @@ def brought(
         present[_identity(finding, {})].append(finding)
     new: set[int] = set()
     for identity, findings in present.items():
-        known = left.get(identity, [])
-        if len(findings) > len(known):
+        before_it = left.get(identity, [])
+        if len(findings) > len(before_it):
             added = added_lines.get(findings[0].location.path, ())
             in_order = sorted(findings, key=lambda each: (each.location.line in added, each.location.order))
-            new.update(map(id, in_order[len(known) :]))
-        del known[: len(findings)]
+            new.update(map(id, in_order[len(before_it) :]))
+        del before_it[: len(findings)]
     return Brought(
         tuple(finding for findings in present.values() for finding in findings if id(finding) in new),
         tuple(finding for findings in left.values() for finding in findings),
@@ -76,8 +76,7 @@ def _identity(finding: Finding, renamed: Mapping[str, str]) -> _Identity:
     path, anchor = finding.location.path, finding.anchor
     # what became work is brought, and which of several equal places it is changes where one is added before it
     of_file = "" if anchor.text else finding.message.template
-    known = anchor._replace(ordinal=1)
-    return renamed.get(path, path), finding.code, finding.grade, finding.blocker, known, of_file
+    return renamed.get(path, path), finding.code, finding.grade, finding.blocker, anchor._replace(ordinal=1), of_file
 
 
 def added_lines(before: str, now: str) -> frozenset[int]:
@@ -108,11 +107,11 @@ def renames(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
                 share = _share(lines[earlier], lines[present])
                 if share >= 0.5:
                     alike.append((-share, earlier, present))
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for _, earlier, present in sorted(alike):
-        if earlier not in found and present not in found.values():
-            found[earlier] = present
-    return found
+        if earlier not in names and present not in names.values():
+            names[earlier] = present
+    return names
 
 
 def _counted(text: str) -> dict[str, int]:
@@ -123,7 +122,7 @@ def _counted(text: str) -> dict[str, int]:
     return counts
 
 
-def _share(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+def _share(lines: Mapping[str, int], other: Mapping[str, int]) -> float:
     """Return how many of the lines of two texts are equal, in parts of the longer one."""
-    longer = max(sum(one.values()), sum(other.values()))
-    return sum(min(count, other.get(line, 0)) for line, count in one.items()) / longer if longer else 0.0
+    longer = max(sum(lines.values()), sum(other.values()))
+    return sum(min(count, other.get(line, 0)) for line, count in lines.items()) / longer if longer else 0.0

@@ -100,10 +100,11 @@ def shared_commit(root: Path) -> str:
 
 
 class CommittedFile(NamedTuple):
-    """A file of a commit: the id of its contents, and how many bytes they have."""
+    """A file of a commit: the id of its contents, how many bytes they have, and the permission bits of the file."""
 
     blob: str
     size: int
+    mode: int = 0o644
 
 
 def comparable_commit(root: Path, revision: str) -> str | None:
@@ -111,7 +112,7 @@ def comparable_commit(root: Path, revision: str) -> str | None:
 
     None where git knows no such revision, or the two share none.
     """
-    commit = (git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}") or "").strip()
+    commit = known_commit(root, revision)
     return (git(root, "merge-base", "HEAD", commit) or "").strip() or None if commit else None
 
 
@@ -129,14 +130,14 @@ def committed_files(root: Path, commit: str) -> dict[str, CommittedFile] | None:
         mode, _, blob, size = facts.split() if tab else ("", "", "", "")
         is_inside = not {"", ".", ".."} & {*path.split("/")}
         if mode in ("100644", "100755") and is_inside and size.isdigit():
-            files[path] = CommittedFile(blob, int(size))
+            files[path] = CommittedFile(blob, int(size), int(mode[3:], 8))
     return files
 
 
 def committed_contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes] | None:
     """Return contents of a commit's files by their ids, as they were committed; None where git fails or lacks one."""
     asked = list(dict.fromkeys(blobs))
-    shown = _run_with(root, "".join(f"{blob}\n" for blob in asked), "cat-file", "--batch")
+    shown, _ = _run_with(root, "".join(f"{blob}\n" for blob in asked), "cat-file", "--batch")
     contents: dict[str, bytes] = {}
     at = 0
     for blob in asked if shown is not None else ():
@@ -148,6 +149,29 @@ def committed_contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes] | N
         contents[blob] = shown[end + 1 : end + 1 + int(head[2])]
         at = end + 2 + int(head[2])
     return None if shown is None else contents
+
+
+def known_commit(root: Path, revision: str) -> str:
+    """Return the commit that git knows by a name; empty where it knows none."""
+    return (git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}") or "").strip()
+
+
+def is_ancestor(root: Path, commit: str, other: str) -> bool:
+    """Whether a commit is another one, or lies in its history."""
+    return git(root, "merge-base", "--is-ancestor", commit, other) is not None
+
+
+def merged_text(folder: Path, names: tuple[str, str, str], labels: tuple[str, str, str]) -> tuple[bytes, int] | None:
+    """Return two files merged by what they had in common, and how many conflicts are marked; None where git fails.
+
+    Args:
+        folder: The folder of the files, outside of any repository.
+        names: Ours, what both were made from, and theirs.
+        labels: What they are called in marks of conflicts.
+    """
+    words = [word for label in labels for word in ("-L", label)]
+    shown, status = _run_with(folder, "", "merge-file", "-p", "--diff3", *words, *names, most=127)
+    return None if shown is None else (shown, status)
 
 
 def blob_of(contents: bytes, like: str) -> str:
@@ -168,12 +192,19 @@ def _own_filters(root: Path) -> set[str]:
 
 
 def _run(root: Path, *arguments: str) -> str | None:
-    shown = _run_with(root, "", *arguments)
+    shown, _ = _run_with(root, "", *arguments)
     return None if shown is None else os.fsdecode(shown)
 
 
-def _run_with(root: Path, given: str, *arguments: str) -> bytes | None:
-    """Run git, give it a text on its standard input, and return what it prints; None where it fails."""
+def _run_with(root: Path, given: str, *arguments: str, most: int = 0) -> tuple[bytes | None, int]:
+    """Run git, give it a text on its standard input, and return what it prints, None where it fails, and its status.
+
+    Args:
+        root: Where it runs.
+        given: The text.
+        arguments: Its command and arguments.
+        most: The largest exit status that is no failure.
+    """
     import subprocess  # imported late: a tree without git needs none
 
     command = ["git", *_SAFELY, "-C", os.fspath(root), *arguments]
@@ -182,7 +213,7 @@ def _run_with(root: Path, given: str, *arguments: str) -> bytes | None:
             command,
             input=given.encode(),
             capture_output=True,
-            check=True,
+            check=False,
             env={**tool_environment(), **_ENVIRONMENT},
             timeout=SECONDS,
         )
@@ -191,6 +222,6 @@ def _run_with(root: Path, given: str, *arguments: str) -> bytes | None:
             say("git did not end within {seconds} s in {root}", seconds=SECONDS, root=root),
             say("check whether `git -C {root} status` ends; a pipe instead of a file makes git wait", root=root),
         ) from None
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout
+    except OSError:
+        return None, -1
+    return (done.stdout if 0 <= done.returncode <= most else None), done.returncode
