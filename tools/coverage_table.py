@@ -28,6 +28,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -103,10 +104,11 @@ WORDS = {
     ),
     "ran": Bilingual(
         "What ran, until {date}: {passed} proofs passed, {parts} in part (what was not run here is named by "
-        "`make coverage`), {failed} failed; {never} have not run since this is recorded.",
+        "`make coverage`), {failed} failed; {never} have not run since this is recorded. "
+        "They are {tests} tests, stories and commands, which took {minutes} minutes.",
         "截至 {date} 的运行：{passed} 个证明通过，{parts} 个部分通过（`make coverage` 会列出未在此运行的部分），"
         "{failed} 个失败；"
-        "{never} 个自有记录以来未运行。",
+        "{never} 个自有记录以来未运行。其中共有 {tests} 个测试、案例与命令，用时 {minutes} 分钟。",
     ),
     "unrun": Bilingual("not run", "未运行"),
     "red": Bilingual("**FAILS**", "**失败**"),
@@ -174,10 +176,24 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a proof came to: nothing failed, and how much of it was not run here, with the reasons."""
+    """What a proof came to.
+
+    Attributes:
+        failed: What failed; empty where nothing did.
+        skipped: Why parts of it were not run here.
+        tests: How many tests, or steps of a story, ended well.
+        seconds: How long they took, by the clock.
+    """
 
     failed: str = ""
     skipped: tuple[str, ...] = ()
+    tests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it ran and nothing failed."""
+        return not self.failed and not self.skipped
 
 
 def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
@@ -259,7 +275,7 @@ class Kept:
 
     def add(self, outcomes: dict[str, Outcome]) -> None:
         """Keep those of some outcomes that passed whole: what was skipped may run next time."""
-        self.passed |= {proof for proof, outcome in outcomes.items() if outcome == Outcome()}
+        self.passed |= {proof for proof, outcome in outcomes.items() if outcome.is_whole}
         text = json.dumps({"state": self._state, "passed": sorted(self.passed)})
         beside = self._path.with_suffix(".new")
         beside.write_text(text, encoding="utf-8")
@@ -318,14 +334,16 @@ def _ended(command: str) -> Outcome:
     """Run a story or a command and return what it came to."""
     first, *words = shlex.split(command)
     begin = ["tools/stories.py", "--language", "en"] if first == "story" else ["-m", first]
+    before = time.monotonic()
     done = subprocess.run([sys.executable, *begin, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    took = round(time.monotonic() - before, 1)
     if not done.returncode:
         skipped = [line.strip() for line in done.stdout.splitlines() if line.startswith("  skipped ")]
         # what needs a card or a public repository is not what a row rests on
         here = [line for line in skipped if not line.endswith((stories.NEEDS_CARD, stories.NOT_FETCHED))]
-        return Outcome("", tuple(here))
+        return Outcome("", tuple(here), 1, took)
     last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
-    return Outcome(f"ended with {done.returncode}: {last}")
+    return Outcome(f"ended with {done.returncode}: {last}", seconds=took)
 
 
 def _processor_seconds() -> float:
@@ -362,11 +380,13 @@ def _came_to(cases: list[ElementTree.Element]) -> Outcome:
     ]
     skips = [skip for case in cases if (skip := case.find("skipped")) is not None]
     reasons = tuple(dict.fromkeys(skip.get("message", "") for skip in skips))
-    return Outcome(f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else "", reasons)
+    said = f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else ""
+    took = round(sum(float(case.get("time", 0)) for case in cases), 1)
+    return Outcome(said, reasons, len(cases) - len(failed) - len(skips), took)
 
 
 def runs() -> dict[str, Any]:
-    """Return what ran: for each proof the date, and `passed`, `part` or why it failed."""
+    """Return what ran: for each proof the date, `passed`, `part` or why it failed, how many tests, and the seconds."""
     try:
         recorded: dict[str, Any] = json.loads(RUNS.read_text(encoding="utf-8"))
     except OSError:
@@ -380,7 +400,9 @@ def keep(outcomes: dict[str, Outcome], rows: list[Row], today: str) -> None:
     for proof, outcome in outcomes.items():
         state = outcome.failed or ("part" if outcome.skipped else "passed")
         if recorded.get(proof, {}).get("state") != state or proof in _RAN:
-            recorded[proof] = {"date": today, "state": state[:200]}
+            recorded[proof] = {
+                "date": today, "state": state[:200], "tests": outcome.tests, "seconds": outcome.seconds
+            }  # fmt: skip
     named = set(proofs_of(rows))
     kept = {proof: entry for proof, entry in sorted(recorded.items()) if proof in named}
     beside = RUNS.with_suffix(".new")  # an interrupted run must not leave half a record
@@ -410,7 +432,10 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
     states = Counter(
         entry["state"] if entry["state"] in ("passed", "part") else "failed" for entry in recorded.values()
     )
+    apart = [entry for proof, entry in recorded.items() if proof.partition("::")[0] not in recorded.keys() - {proof}]
     ran = word["ran"].format(
+        tests=sum(entry.get("tests", 0) for entry in apart),
+        minutes=round(sum(entry.get("seconds", 0) for entry in apart) / 60),
         date=max((entry["date"] for entry in recorded.values()), default="-"),
         passed=states["passed"],
         parts=states["part"],
