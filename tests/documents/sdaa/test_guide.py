@@ -9,6 +9,7 @@ import pytest
 
 from tests.documents.trial import Trial
 from torchferry.acceptance.acceptfile import read
+from torchferry.handover.checking import RuleState, check_handover
 
 pytestmark = pytest.mark.rehearsal
 
@@ -132,6 +133,34 @@ def test_3_6_the_check_names_a_call_that_logs_neither(trial: Trial) -> None:
     said = trial.says("handover", "check", "handed", code=1)
     assert "every epoch is logged as epoch 0" in said
     assert "`train.ips` is never logged" in said
+
+
+OWN = {
+    "scale.scpp": "__global__ void scale(float *x) {}\n",
+    "scale.cpp": "// TORCH_LIBRARY(no, m)\nTORCH_LIBRARY(acme, m) {}\n",
+    "scale.py": "from torch.utils import cpp_extension as built\nbuilt.load(name='acme', sources=['scale.cpp'])\n",
+    "flip.py": "import torch\n@torch.library.custom_op('acme::flip', mutates_args=())\ndef flip(x): ...\n",
+}
+"""Operators of a model's own: a kernel, its registration, its building, and one in Python."""
+
+
+def test_3_6_operators_of_ones_own_are_merged_before_the_model(trial: Trial) -> None:
+    folder = "PyTorch/contrib/Classification/Net"
+    trial.write(f"{folder}/train.py", "import tecoops, torch\ny = tecoops.rms_norm(torch.ones(2))\n")
+    trial.write(f"{folder}/README.md", "# Net\n")
+    trial.write(f"{folder}/requirements.txt", "torch\n")
+
+    def state() -> tuple[RuleState, list[str]]:
+        checked = check_handover(trial.folder, "tecorigin-modelzoo")
+        (judged,) = [each for each in checked.rules if each.rule.code == "TZ608"]
+        return judged.state, [f"{each.path.rpartition('/')[2]}:{each.line}" for each in judged.places]
+
+    assert state() == (RuleState.KEPT, []), "an operator of the vendor's library is none of one's own"
+    for name, text in OWN.items():
+        trial.write(f"{folder}/{name}", text)
+    assert state() == (RuleState.BROKEN, ["flip.py:2", "scale.cpp:2", "scale.py:2", "scale.scpp:1"])
+    trial.write("pull-request.md", "https://github.com/Tecorigin/teco-ops/pull/7\n")
+    assert state() == (RuleState.KEPT, [])
 
 
 def test_4_the_vendors_own_redirect_is_known(trial: Trial) -> None:

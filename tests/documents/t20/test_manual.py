@@ -89,6 +89,23 @@ def test_6_3_1_and_6_3_2_the_device_and_the_import(trial: Trial) -> None:
     assert "xla:0\n" in trial.rehearsed("ptex", "net.py")
 
 
+def test_appendix_tokenizers_are_absolute_and_read_from_local_files_alone(trial: Trial) -> None:
+    trial.write("torchferry.toml", '[paths]\n"openai/clip-vit-large-patch14" = "/models/sdxl/tokenizer"\n')
+    trial.write(
+        "sample.py",
+        """
+        from transformers import CLIPTokenizer
+        text_encoder_1_name = "openai/clip-vit-large-patch14"
+        tokenizer1 = CLIPTokenizer.from_pretrained(text_encoder_1_name)
+        """,
+    )
+    fixed = trial.migrated("ptex", "sample.py")
+    assert 'text_encoder_1_name = "/models/sdxl/tokenizer"\n' in fixed
+    assert "CLIPTokenizer.from_pretrained(text_encoder_1_name, local_files_only=True)\n" in fixed
+    trial.migrated("ptex", "sample.py")
+    assert trial.read("sample.py") == fixed, "a second run changes nothing"
+
+
 PATHS = """
 import os
 data = os.path.join("/kaggle/input", "train.csv")
