@@ -144,6 +144,40 @@ def test_4_2_and_8_1_the_variable_that_nobody_reads(trial: Trial) -> None:
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE" in said
 
 
+QUALITY = """
+import torch
+from torchferry.numerics import NanInfTracker
+class Decoder(torch.nn.Linear):
+    def forward(self, latents):
+        return super().forward(latents.to(self.weight.dtype) * 3000) * 3000
+class Pipeline:
+    def __init__(self):
+        self.transformer, self.vae = torch.nn.Linear(8, 8), Decoder(8, 8)
+    def to(self, device, dtype):
+        self.transformer, self.vae = self.transformer.to(device, dtype), self.vae.to(device, dtype)
+        return self
+torch.manual_seed(0)
+pipe = Pipeline().to("npu", torch.float16)
+def edited():
+    print(f"Model dtype: {pipe.transformer.weight.dtype}")
+    print(f"VAE dtype: {pipe.vae.weight.dtype}")
+    with torch.no_grad(), NanInfTracker():
+        image = pipe.vae(pipe.transformer(torch.ones(2, 8, device="npu", dtype=torch.float16)))
+    print("finite", bool(image.isfinite().all()))
+edited()
+pipe.vae = pipe.vae.to(torch.float32)  # the guide's line
+edited()
+"""
+
+
+def test_8_2_the_part_that_loses_the_image_is_named_and_float32_mends_it(trial: Trial) -> None:
+    trial.write("quality.py", QUALITY)
+    said = trial.rehearsed("npu", "quality.py")
+    assert "Model dtype: torch.float16\nVAE dtype: torch.float16\nfinite False\n" in said
+    assert "Model dtype: torch.float16\nVAE dtype: torch.float32\nfinite True\n" in said
+    assert said.count("move this part to float32, the module that is Decoder here") == 1, "not where it is mended"
+
+
 OUT_OF_MEMORY = """
 import torch
 held = torch.zeros(4, device="cuda")
