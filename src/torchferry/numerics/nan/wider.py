@@ -31,8 +31,8 @@ def range_of_dtype(call: OperatorCall, module: str) -> Message | None:
     if not module:
         return say("the same call is finite in float32: {dtype} is too narrow for it", dtype=dtype)
     return say(
-        "the same call is finite in float32, {dtype} is too narrow for it: move this part to float32, the module that is "
-        "{module} here, with `.to(torch.float32)`, and give it inputs of float32",
+        "the same call is finite in float32, {dtype} is too narrow for it: move this part to float32, the module that "
+        "is {module} here, with `.to(torch.float32)`, and give it inputs of float32",
         dtype=dtype,
         module=module,
     )

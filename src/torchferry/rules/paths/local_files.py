@@ -5,9 +5,9 @@ A host of cards often has no network. An entry of the table says where what was 
     [paths]
     "openai/clip-vit-large-patch14" = "/models/clip/tokenizer"
 
-[PTH101](PTH101.md) writes the folder in place of the name, and this rule adds `local_files_only=True`: the call then says
-itself that nothing is fetched, whatever the library makes of a folder that is lacking. Only an entry whose new path is
-absolute means that; a call that is given `local_files_only` or `**` arguments stays as it is.
+[PTH101](PTH101.md) writes the folder in place of the name, and this rule adds `local_files_only=True`: the call then
+says itself that nothing is fetched, whatever the library makes of a folder that is lacking. Only an entry whose new
+path is absolute means that; a call that is given `local_files_only` or `**` arguments stays as it is.
 
 Why: On a host without a network only what was brought along can be loaded.
 
