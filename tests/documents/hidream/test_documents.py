@@ -19,6 +19,71 @@ torch.cuda.memory_summary(device='cuda', abbreviated=True)
 """
 
 
+GUIDE = """
+import os, time
+import torch
+import torch_npu
+print("available", torch.npu.is_available(), "count", torch.npu.device_count())
+torch.npu.set_device(0)
+if torch.npu.is_available():
+    DEVICE = f"npu:{torch.npu.current_device()}"
+elif torch.cuda.is_available():
+    DEVICE = "cuda"
+else:
+    DEVICE = "cpu"
+print("device", DEVICE)
+os.environ["DIFFUSERS_ATTENTION_TYPE"] = "vanilla"
+pipe = torch.nn.Linear(4, 4)
+pipe = pipe.to(DEVICE, torch.bfloat16)
+seed = 42
+generator = torch.Generator(DEVICE).manual_seed(seed)
+print("generator", generator.device, torch.rand(2, generator=generator, device=DEVICE).device)
+if DEVICE.startswith("npu"):
+    memory_allocated = torch.npu.memory_allocated() / 1024**3
+    memory_reserved = torch.npu.memory_reserved() / 1024**3
+    print(f"NPU Memory: {memory_allocated:.2f}GB / {memory_reserved:.2f}GB", memory_reserved >= memory_allocated > 0)
+device = "npu:0"
+vae = torch.nn.Conv2d(3, 4, 3).to(device, torch.bfloat16)
+dummy_input = torch.randn(1, 3, 16, 16).to(device, torch.bfloat16)
+try:
+    latent = vae(dummy_input)
+    print("VAE passed", latent.device, latent.dtype)
+except Exception as e:
+    print("VAE failed", e)
+torch_npu.npu.set_compile_mode(jit_compile=False)
+os.environ["NPU_FALLBACK_MODE"] = "1"
+try:
+    torch.randn(10, 10, dtype=torch.bfloat16).to(device)
+    print("bfloat16 is supported")
+except Exception as e:
+    print("bfloat16 not supported", e)
+DTYPE = torch.float16 if not torch.npu.is_bf16_supported() else torch.bfloat16
+print("dtype", DTYPE)
+start = time.time()
+with torch.no_grad():
+    outputs = pipe(torch.randn(3, 4).to(DEVICE, DTYPE))
+print(f"Inference time: {time.time() - start:.2f}s", tuple(outputs.shape))
+"""
+"""Sections 1 to 7 of the guide, in one program: what it has its readers type, on what stands for the pipeline."""
+
+
+def test_1_to_7_the_guides_lines_run_on_the_card(trial: Trial) -> None:
+    trial.write("guide.py", GUIDE)
+    said = trial.rehearsed("npu", "guide.py")
+    for line in (
+        "available True count 1",  # 1.1, 1.2
+        "device npu:0",  # 2.1
+        "generator npu:0 npu:0",  # 2.2
+        "GB True",  # 2.3
+        "VAE passed npu:0 torch.bfloat16",  # 4.1
+        "bfloat16 is supported",  # 5.1
+        "dtype torch.bfloat16",  # 5.2
+        "s (3, 4)",  # 7.2, 9.3
+    ):
+        assert f"{line}\n" in said, line
+    assert "nothing was seen that would fail on the card" in said
+
+
 def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
     trial.says("device", "vendor", ".")
     trial.write(
