@@ -179,13 +179,13 @@ def test_2_3_and_9_2_memory_and_autocast(trial: Trial) -> None:
         import torch
         from torch.cuda.amp import autocast, GradScaler
         model = torch.nn.Linear(2, 2).cuda()
-        with autocast():
+        with autocast('npu'):
             print("dtype", model(torch.ones(1, 2).cuda()).dtype)
         print("held", torch.cuda.memory_allocated() > 0, torch.cuda.memory_reserved() > 0)
         torch.cuda.memory_summary(device='cuda', abbreviated=True)
         """,
     )
-    trial.migrated("npu", "both.py")
+    assert "with autocast(True):\n" in trial.migrated("npu", "both.py"), "the guide's argument is the switch there"
     said = trial.rehearsed("npu", "both.py")
     assert "dtype torch.float16\n" in said
     assert "held True True\n" in said
@@ -204,8 +204,12 @@ def test_a_program_for_another_vendors_card_is_not_ready(trial: Trial) -> None:
     assert "`torch_musa` is the plugin for Moore Threads" in trial.says("scan", ".", "-t", "npu", code=1)
 
 
-def test_4_2_and_8_1_the_variable_that_nobody_reads(trial: Trial) -> None:
-    said = trial.says("api", "NPU_FALLBACK_MODE", "-t", "npu")
+def test_3_2_a_4_2_and_8_1_the_variables_that_nobody_reads(trial: Trial) -> None:
+    lines = ("os.environ.setdefault('DIFFUSERS_ATTENTION_TYPE', 'vanilla')", "os.environ['NPU_FALLBACK_MODE'] = '1'")
+    trial.write("set.py", "\n".join(("import os", *lines, "import torch", "torch.ones(1).npu()", "")))
+    said = trial.says("scan", "set.py", "-t", "npu", "-f", "full")
+    assert "DIFFUSERS_ATTN_BACKEND=native chooses torch's own attention" in said
+    assert "nothing reads `NPU_FALLBACK_MODE`" in said
     assert "TORCH_NPU_FALLBACK_CPU_DISABLE" in said
 
 

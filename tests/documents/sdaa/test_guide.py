@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
 
+from tests.cli.process import torchferry
 from tests.documents.trial import Trial
 from torchferry.acceptance.acceptfile import read
 from torchferry.handover.checking import RuleState, check_handover
@@ -50,6 +52,39 @@ def test_1_1_a_source_that_is_not_official_needs_its_reason(trial: Trial) -> Non
             "accept", "--rehearse", "-t", "sdaa", "--only", "documents", "--out", f"evidence{len(reason)}"
         )
         assert re.search(rf"{state} +documents: source", said), said
+
+
+CARDS = "".join(
+    f"|   {number}    TECO_AICARD_01         | 00000000:01:00.0     | {{health:18}} |\n"
+    f"|        35C                90W | {(165, 15290)[number == 1]:8}MB / 15296MB |                   0% |\n"
+    "|-------------------------------+----------------------+----------------------|\n"
+    for number in range(4)
+)
+TABLE = f"""
+Wed Jun  5 02:46:48 2024
+|  TCML: 1.10.0        SDAADriver: 1.1.2b1        SDAARuntime: 1.1.2b0        |
+| Index  Name                   | Bus-Id               | Health      Volatile |
+|        Temp          Pwr Usage|          Memory-Usage|             SPE-Util |
+|=============================================================================|
+{CARDS}| Processes:                                                                  |
+|  Tcaicard     PID      Process name                            Memory Usage |
+|     1       76262      python3.8                                     165 MB |
+"""
+"""The guide's table of one card, which is four devices."""
+
+
+def test_2_the_vendors_table_of_cards_is_read(trial: Trial) -> None:
+    tool = trial.write("bin/teco-smi", '#!/bin/sh\ncat "$(dirname "$0")/table"\n')
+    tool.chmod(0o755)
+    path = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    (tool.parent / "table").write_text(TABLE.format(health="OK").replace("OK ", "ERROR ", 1), encoding="utf-8")
+    results = json.loads(torchferry("doctor", "-t", "sdaa", "-f", "json", cwd=trial.folder, env=path).stdout)["results"]
+    said = [f"{each['check']} {each['status']}: {each['what']}" for each in results]
+    assert "driver.version ok: driver 1.1.2b1, from teco-smi" in said
+    assert "tool.present ok: teco-smi 1.10.0 shows 4 devices" in said
+    assert "card.health failure: card 0 (TECO_AICARD_01): teco-smi reports ERROR" in said
+    assert any("35" in line and line.startswith("card.temperature ok") for line in said)
+    assert any("15290" in line and "15296" in line for line in said if line.startswith("card.memory")), "which is full"
 
 
 def test_3_1_the_five_steps_in_their_order(trial: Trial) -> None:
