@@ -359,7 +359,7 @@ def _tested(tests: list[str], workers: int) -> dict[str, Outcome]:
         report = Path(folder) / "report.xml"
         beside = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 else []
         options = ["-q", *beside, "-p", "no:cacheprovider", f"--junitxml={report}"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHFERRY_TEST_DOCUMENTS": "1"}
         subprocess.run([sys.executable, "-m", "pytest", *options, *asked], cwd=ROOT, check=False, env=environment)
         cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
     found: dict[str, list[ElementTree.Element]] = {}

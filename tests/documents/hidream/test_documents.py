@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.documents.trial import Trial
+from tests.documents.trial import Trial, dear
 
 pytestmark = pytest.mark.rehearsal
 
@@ -84,6 +86,17 @@ def test_1_to_7_the_guides_lines_run_on_the_card(trial: Trial) -> None:
     assert "nothing was seen that would fail on the card" in said
 
 
+PAGE = """
+import gradio as gr
+import torch
+from inference import pipe
+pipe.load_lora_weights("lora.safetensors", adapter_name="e1")
+def edit(image, seed):
+    return pipe(image, generator=torch.Generator("cuda").manual_seed(seed))
+gr.Interface(edit, "image", "image")
+"""
+
+
 def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
     trial.says("device", "vendor", ".")
     trial.write(
@@ -95,6 +108,9 @@ def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
         print("uses", dm.device, dm.dtype, dm.device_type, dm.device_string.startswith("npu"))
         pipe = torch.nn.Linear(2, 2).to(dm.device, dm.dtype)
         generator = dm.create_generator(seed=42)
+        from safetensors.torch import save_file
+        save_file({"w": torch.ones(2)}, "lora.safetensors")
+        print("loaded", dm.load_safetensors("lora.safetensors")["w"].device)
         print("before")
         dm.memory_stats()
         print("after")
@@ -107,6 +123,7 @@ def test_the_device_class_as_the_documents_call_it(trial: Trial) -> None:
     assert "uses npu:0 torch.bfloat16 npu True\n" in said
     assert "before\nnpu:0: allocated " in said, "a bare memory_stats() prints"
     assert "npu:0: gradients are not recorded, the cache was emptied\n" in said
+    assert "loaded npu:0\n" in said
     assert "ends npu:0 npu:0\n" in said
 
 
@@ -120,9 +137,13 @@ def test_an_unknown_preferred_device_is_a_clear_error(trial: Trial) -> None:
 def test_new_files_beside_the_originals_with_documents_and_the_kit(trial: Trial) -> None:
     before = trial.write("inference.py", INFERENCE).read_text(encoding="utf-8")
     trial.write("requirements.txt", "torch\nflash-attn\ndiffusers\n")
+    trial.write("gradio_demo.py", PAGE)
     options = ("--suffix", "_npu", "--style", "portable", "--dtype", "auto", "--kit", "--status-line", "--unsafe-fixes")
     fixed = trial.migrated("npu", "inference_npu.py", *options)
     assert trial.read("inference.py") == before
+    page = trial.read("gradio_demo_npu.py")
+    assert "from inference_npu import" in page, "a copy reaches the copies"
+    assert 'load_lora_weights("lora.safetensors", adapter_name="e1")' in page, "what is the model's stays"
     for name in (
         "README_NPU.md",
         "NPU_MIGRATION_GUIDE.md",
@@ -137,6 +158,7 @@ def test_new_files_beside_the_originals_with_documents_and_the_kit(trial: Trial)
     assert '| `pipe = pipe.to("cuda", torch.bfloat16)` | `pipe = pipe.to(device_utils.' in trial.read(
         "NPU_MIGRATION_GUIDE.md"
     )
+    assert "| inference.py:4 | `pipe = " in trial.read("NPU_MIGRATION_GUIDE.md")  # list A
     assert "When it is accepted" in trial.read("README_NPU.md")
     said = trial.rehearsed("npu", "inference_npu.py")
     assert "computed on npu:0\n" in said
@@ -269,3 +291,33 @@ def test_8_3_the_branch_for_exhausted_memory_is_taken_on_the_card(trial: Trial) 
 def test_8_3_where_the_cards_words_are_not_known_it_is_a_decision(trial: Trial) -> None:
     trial.write("oom.py", OUT_OF_MEMORY)
     assert "compares the text of a CUDA error" in trial.says("scan", ".", "-t", "musa", code=1)
+
+
+@dear
+def test_the_six_tests_of_the_setup_and_the_seven_criteria(trial: Trial) -> None:
+    trial.write("inference.py", INFERENCE)
+    trial.write("requirements.txt", "torch\n")
+    trial.migrated("npu", "inference_npu.py", "--suffix", "_npu", "--style", "portable", "--kit")
+    said = trial.rehearsed("npu", "test_npu_setup.py", code=1)
+    heads = [line for line in said.splitlines() if re.match(r"\[\d/6\]", line)]
+    assert [line[:5] for line in heads] == [f"[{number}/6]" for number in range(1, 7)]
+    for word, line in zip(
+        ("torch_npu", "device", "manager", "requirements", "float16, bfloat16", "download"), heads, strict=True
+    ):
+        assert word in line.lower(), line
+    trial.says("accept", "init")
+    written = trial.read("torchferry.accept.toml")
+    assert written.count('"inference.py"]') == 1, "the CUDA version is the baseline"
+    trial.write("torchferry.accept.toml", f'{written}\n[gates.logs]\nlines = {{ loaded = "computed on npu" }}\n')
+    said = trial.says("accept", "--rehearse", "-t", "npu", "--out", "evidence", code=3)
+    for criterion in (
+        "green +loads: device",  # 1
+        "green +runs to the end",  # 2
+        "not judged +outputs",  # 3: of images, which this program has none of
+        "not judged +memory: growth",  # 4: of 200 steps
+        "green +errors",  # 5
+        "green +logs: loaded",  # 6
+        "green +documents: README_NPU.md",  # 7
+    ):
+        assert re.search(criterion, said), f"{criterion}\n{said}"
+    assert "none red" in said
