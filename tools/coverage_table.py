@@ -52,6 +52,7 @@ import stories
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
 RUNS = ROOT / "tools" / "coverage_runs.json"
+RESULTS = ROOT / "tools" / "coverage_results.toml"
 ROWS = 205
 """How many capabilities the documents describe."""
 
@@ -123,12 +124,21 @@ WORDS = {
     "use": Bilingual("with torchferry", "在 torchferry 中"),
     "status": Bilingual("status", "状态"),
     "proof": Bilingual("proof", "证明"),
+    "results": Bilingual("What it states as results, beside ours", "文档给出的结果与这里的结果"),
+    "theirs": Bilingual("the document states", "文档所述"),
+    "ours": Bilingual("here", "这里"),
+    "card_shows": Bilingual("only a card shows", "只有卡能说明"),
+    "source": Bilingual("source", "来源"),
     "colon": Bilingual(": ", "："),
     "stop": Bilingual(". ", "。"),
 }
 """The words of the pages."""
 
 KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh", "note", "note_zh", "tried"}
+
+
+_TEXTS = ("theirs", "ours", "card")
+_RESULT_KEYS = {"document", "section", "en", "zh", "proof", "measured", *_TEXTS, *(f"{name}_zh" for name in _TEXTS)}
 
 
 class TableError(Exception):
@@ -172,6 +182,31 @@ class Row:
     def is_as_printed(self) -> bool:
         """Whether a trial does all that the document prints."""
         return self.is_tried and not self.is_part
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result that a document states, beside ours.
+
+    Attributes:
+        document: Key of the document in the table.
+        section: Of the document.
+        what: What it is a result of.
+        theirs: What the document states, in our words.
+        ours: What came out here.
+        card: What only a card can show; None where nothing is left.
+        source: The proof or the measurement that `ours` rests on, in Markdown.
+        proof: The proof; empty for a measurement.
+    """
+
+    document: str
+    section: str
+    what: Bilingual
+    theirs: Bilingual
+    ours: Bilingual
+    card: Bilingual | None
+    source: str
+    proof: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,6 +266,31 @@ def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
     if sorted(row.number for row in rows) != list(range(1, ROWS + 1)):
         raise TableError(f"the rows are not 1 to {ROWS}, each once")
     return titles, rows
+
+
+def read_results(text: str, titles: Iterable[str]) -> list[Result]:
+    """Return the results that the documents state, in order.
+
+    Raises:
+        TableError: a key is unknown or lacking, a document is not in the table, or nothing is its source.
+    """
+    results = []
+    for entry in loads(text)["result"]:
+        place = f"result {entry.get('document')} {entry.get('section')}"
+        if unknown := entry.keys() - _RESULT_KEYS:
+            raise TableError(f"{place}: unknown {', '.join(sorted(unknown))}")
+        if entry.get("document") not in titles:
+            raise TableError(f"{place}: no such document")
+        if ("proof" in entry) == ("measured" in entry):
+            raise TableError(f"{place}: either a proof or a measurement is its source")
+        theirs, ours, card = (Bilingual(entry[name], entry[f"{name}_zh"]) if name in entry else None for name in _TEXTS)
+        if theirs is None or ours is None:
+            raise TableError(f"{place}: lacks theirs or ours")
+        proof = entry.get("proof", "")
+        source = f"`{proof}`" if proof else str(entry["measured"])
+        what = Bilingual(entry["en"], entry["zh"])
+        results.append(Result(entry["document"], entry["section"], what, theirs, ours, card, source, proof))
+    return results
 
 
 @cache
@@ -426,6 +486,7 @@ def page(titles: dict[str, Bilingual], rows: list[Row], lang: str) -> str:
 def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[str, str]) -> Iterator[str]:
     """Yield the lines of the page."""
     statuses = {name: text.render(lang) for name, text in STATUSES.items()}
+    stated = read_results(RESULTS.read_text(encoding="utf-8"), titles)
     recorded = runs()
     printed = sum(row.is_as_printed for row in rows)
     tried = word["printed"].format(printed=printed, rows=len(rows), parts=sum(row.is_tried for row in rows) - printed)
@@ -469,7 +530,20 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
                 what = row.what.render(lang)
                 last = last or word["unrun"]
                 yield f"| {row.number} | {row.section} | {what} | {row.use} | {status} | {proofs} | {last} |"
+        yield from _result_lines([each for each in stated if each.document == key], lang, word)
     yield f"\n{word['made']}"
+
+
+def _result_lines(results: list[Result], lang: str, word: dict[str, str]) -> Iterator[str]:
+    """Yield the results of one document beside ours."""
+    if not results:
+        return
+    heads = ("section", "what", "theirs", "ours", "card_shows", "source")
+    yield f"\n### {word['results']}\n\n| {' | '.join(word[name] for name in heads)} |\n{'|---' * len(heads)}|"
+    for each in results:
+        card = "" if each.card is None else each.card.render(lang)
+        texts = (each.section, *(text.render(lang) for text in (each.what, each.theirs, each.ours)), card, each.source)
+        yield f"| {' | '.join(texts)} |"
 
 
 def stale(titles: dict[str, Bilingual], rows: list[Row], *, write: bool) -> list[Path]:
