@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents.trial import Trial
+from tests.documents.trial import Trial, dear
 from torchferry.backends import registry
 from torchferry.backends.errors import errors_of_all
 from torchferry.diagnosis.inputs import LogReader
@@ -132,6 +132,65 @@ def test_5_6_1_and_8_2_the_programs_run_on_two_devices(trial: Trial) -> None:
     assert "CUDA settings of the program that the card does not read: 2" in said, (
         "8.2: matmul and cudnn, which CUDA has"
     )
+
+
+DISTRIBUTED = """
+import os
+import torch
+from torch import nn, optim
+from torch.nn.parallel import DistributedDataParallel as DDP
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch_musa
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 5)
+    def forward(self, x):
+        return self.linear(x)
+
+def start(rank, world_size):
+    if os.getenv("MASTER_ADDR") is None:
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
+    if os.getenv("MASTER_PORT") is None:
+        os.environ["MASTER_PORT"] = "29512"
+    dist.init_process_group("mccl", rank=rank, world_size=world_size)
+
+def runner(rank, world_size):
+    torch_musa.set_device(rank)
+    start(rank, world_size)
+    model = Model().to('musa')
+    ddp_model = DDP(model, device_ids=[rank])
+    optimizer = optim.SGD(ddp_model.parameters(), lr=0.001)
+    for _ in range(5):
+        input_tensor = torch.randn(5, dtype=torch.float, requires_grad=True).to('musa')
+        target_tensor = torch.zeros(5, dtype=torch.float).to('musa')
+        loss = nn.MSELoss()(ddp_model(input_tensor), target_tensor)
+        loss.backward()
+        optimizer.step()
+    print("rank", rank, "of", world_size, next(model.parameters()).device)
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    mp.spawn(runner, args=(2,), nprocs=2, join=True)
+"""
+
+
+@dear
+def test_5_6_and_10_the_programs_of_many_processes(trial: Trial) -> None:
+    trial.write("ddp.py", DISTRIBUTED)
+    said = trial.rehearsed("musa", "ddp.py", options=("--devices", "2"))
+    assert sorted(line for line in said.splitlines() if line.startswith("rank ")) == [
+        "rank 0 of 2 musa:0",
+        "rank 1 of 2 musa:1",
+    ]
+    trial.write("train.py", YOLO)
+    trial.says("migrate", "-r", ".", "-l", "train.py", "-t", "musa@2.0.0", code=1)
+    launched = ("-m", "torch.distributed.run", "--nproc_per_node", "8", "train.py", "--device", "0,1,2,3,4,5,6,7")
+    said = trial.rehearsed("musa@2.0.0", *launched, options=("--devices", "8"))
+    trained = set(re.findall(r"trained on (musa:\d)", said))  # lines of several processes may run together
+    assert trained == {f"musa:{number}" for number in range(8)}
 
 
 OPERATORS = """
@@ -373,6 +432,7 @@ def test_9_1_6_a_step_is_counted_once_and_a_window_blames_nobody_outside(
 YOLO = """
 import os
 import random
+import sys
 
 import torch
 import torch.distributed as dist
@@ -406,7 +466,7 @@ def init_seeds(seed=0):
 
 
 def main(seed=1, use_amp=True):
-    device = select_device('0')
+    device = select_device(sys.argv[-1])
     if LOCAL_RANK != -1:
         assert torch.cuda.device_count() > LOCAL_RANK, 'insufficient CUDA devices for DDP command'
         torch.cuda.set_device(LOCAL_RANK)
@@ -459,7 +519,7 @@ def test_10_the_edits_by_the_converters_own_options_and_back(trial: Trial) -> No
         assert line.strip() in edited, line
     assert "'musa:0'" in trial.read("yolo/utils/pick.py")
     assert trial.read("yolo/data/x.py") == left_out
-    assert "trained on musa:0 musa:0" in trial.rehearsed("musa@2.0.0", "yolo/train.py")
+    assert "trained on musa:0 musa:0" in trial.rehearsed("musa@2.0.0", "yolo/train.py", "--device", "0")
     trial.says("undo", "yolo")
     assert trial.read("yolo/train.py") == before
 
