@@ -23,6 +23,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import resource
 import shlex
 import subprocess
@@ -403,7 +404,12 @@ def _ended(command: str) -> Outcome:
         here = [line for line in skipped if not line.endswith((stories.NEEDS_CARD, stories.NOT_FETCHED))]
         return Outcome("", tuple(here), 1, took)
     last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
-    return Outcome(f"ended with {done.returncode}: {last}", seconds=took)
+    first = next((line.strip() for line in done.stdout.splitlines() if _DIFFERENT.match(line)), last)  # of a story
+    return Outcome(f"ended with {done.returncode}: {first}", seconds=took)
+
+
+_DIFFERENT = re.compile(r"  (?:\+(?!\+\+)|\S+:\d+: .* ended with )")
+"""A line in which `tools/stories.py` says what a page's command printed instead, or how it ended."""
 
 
 def _processor_seconds() -> float:
