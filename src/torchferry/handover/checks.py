@@ -10,9 +10,9 @@ from torchferry.backends.handover_forms import ZooLogger, ZooRule
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.handover.addresses import public_addresses
+from torchferry.handover.brought_operators import brought_operators
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
 from torchferry.handover.licences import has_header, has_notice, language_of_comments
-from torchferry.handover.own_operators import own_operators
 from torchferry.handover.project_files import is_data
 from torchferry.handover.record import FileOrigin
 from torchferry.handover.templates import GAP
@@ -435,7 +435,7 @@ def _own_operators(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     texts = [handed.pull_request or "", *(handed.text(path) or "" for path in handed.named("README*.md"))]
     if any(re.search(merged, text) for text in texts):
         return  # whether they were merged there, and can be called, another rule asks a person
-    for each in own_operators(handed, rule.texts("kernels")):
+    for each in brought_operators(handed, rule.texts("kernels")):
         message = say("an operator of the model's own, and no text names where it was merged: {name}", name=each.name)
         yield BrokenRule(message, handed.path_of(each.path), each.line)
 

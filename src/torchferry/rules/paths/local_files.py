@@ -70,10 +70,10 @@ def _folders(context: PythonContext) -> Iterator[tuple[ast.Constant, str]]:
     for node in context.file.strings:
         if not isinstance(node.value, str):
             continue
-        found = next(iter(mapping.replacements(node.value)), None)
-        if found is not None and found.start == 0 and (found.new or "").startswith("/"):
-            yield node, f"{found.new}{node.value[found.end :]}"
-        elif found is None and node.value.startswith(new_paths):
+        replacement = next(iter(mapping.replacements(node.value)), None)
+        if replacement is not None and replacement.start == 0 and (replacement.new or "").startswith("/"):
+            yield node, f"{replacement.new}{node.value[replacement.end :]}"
+        elif replacement is None and node.value.startswith(new_paths):
             yield node, node.value
 
 

@@ -20,7 +20,7 @@ _REGISTERING = frozenset(
 """What makes operators known to torch: its own `torch.library`, and libraries that register them when loaded."""
 
 
-class OwnOperator(NamedTuple):
+class BroughtOperator(NamedTuple):
     """A place where a model has an operator of its own.
 
     Attributes:
@@ -34,7 +34,7 @@ class OwnOperator(NamedTuple):
     name: str
 
 
-def own_operators(handed: HandedOver, kernels: tuple[str, ...]) -> Iterator[OwnOperator]:
+def brought_operators(handed: HandedOver, kernels: tuple[str, ...]) -> Iterator[BroughtOperator]:
     """Yield the operators of a model's own, in the order of its files.
 
     Args:
@@ -43,20 +43,20 @@ def own_operators(handed: HandedOver, kernels: tuple[str, ...]) -> Iterator[OwnO
     """
     for path in handed.sizes:
         if path.endswith(kernels):
-            yield OwnOperator(path, 1, path.rpartition("/")[2])
+            yield BroughtOperator(path, 1, path.rpartition("/")[2])
         elif path.endswith(_NATIVE):
             yield from _registered(path, handed.text(path) or "")
         elif path.endswith(".py") and (tree := handed.tree(path)) is not None:
             yield from _called(path, tree)
 
 
-def _registered(path: str, text: str) -> Iterator[OwnOperator]:
+def _registered(path: str, text: str) -> Iterator[BroughtOperator]:
     code = _COMMENTS.sub(lambda match: "\n" * match.group().count("\n"), text)
     for match in _REGISTERED.finditer(code):
-        yield OwnOperator(path, code.count("\n", 0, match.start()) + 1, match[1])
+        yield BroughtOperator(path, code.count("\n", 0, match.start()) + 1, match[1])
 
 
-def _called(path: str, tree: ast.Module) -> Iterator[OwnOperator]:
+def _called(path: str, tree: ast.Module) -> Iterator[BroughtOperator]:
     meant = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -70,4 +70,4 @@ def _called(path: str, tree: ast.Module) -> Iterator[OwnOperator]:
             if name in _REGISTERING or _BUILDERS.search(name):
                 texts = [one.value for one in (*node.args, *(keyword.value for keyword in node.keywords))
                          if isinstance(one, ast.Constant) and isinstance(one.value, str)]  # fmt: skip
-                yield OwnOperator(path, node.lineno, texts[0] if texts else name)
+                yield BroughtOperator(path, node.lineno, texts[0] if texts else name)
