@@ -397,34 +397,31 @@ def test_9_1_5_target_op_is_of_no_version_and_the_other_name_is_named(trial: Tri
 STEPS = """
 import sys, torch, torch_musa
 from torch_musa.utils.compare_tool import NanInfTracker
-torch.manual_seed(0)
-model = torch.nn.Linear(5, 4).musa()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-window = [int(text) for text in sys.argv[1:]] or [None, None]
-with NanInfTracker(start_step=window[0], end_step=window[1]) as tracker:
-    for step in range(5):
-        x = torch.randn(6, 5)
-        if step == 3:
-            x[0, 0] = float("nan")
-        optimizer.zero_grad()
-        model(x.musa()).sum().backward()
-        optimizer.step()
-        tracker.step()
+
+for window in (None, None), (3, 4), (4, 5), (0, 3):
+    print("WINDOW", file=sys.stderr)
+    torch.manual_seed(0)
+    model = torch.nn.Linear(5, 4).musa()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with NanInfTracker(start_step=window[0], end_step=window[1]) as tracker:
+        for step in range(5):
+            x = torch.randn(6, 5)
+            if step == 3:
+                x[0, 0] = float("nan")
+            optimizer.zero_grad()
+            model(x.musa()).sum().backward()
+            optimizer.step()
+            tracker.step()
 """
 
 
-@pytest.mark.parametrize(
-    ("window", "named"),
-    [((), "step 3: nan first came from input"), (("3", "4"), "step 3: nan first came from input"),
-     (("4", "5"), "nan before step 4, the first that was looked at"), (("0", "3"), "")],
-)  # fmt: skip
-def test_9_1_6_a_step_is_counted_once_and_a_window_blames_nobody_outside(
-    trial: Trial, window: tuple[str, ...], named: str
-) -> None:
+def test_9_1_6_a_step_is_counted_once_and_a_window_blames_nobody_outside(trial: Trial) -> None:
     trial.write("train.py", STEPS)
-    said = trial.rehearsed("musa", "train.py", *window)
-    assert named in said
-    assert ("[WARNING]" in said) == bool(named)
+    windows = trial.rehearsed("musa", "train.py").split("WINDOW\n")[1:]
+    assert ["[WARNING]" in said for said in windows] == [True, True, True, False]
+    assert "step 3: nan first came from input" in windows[0]
+    assert "step 3: nan first came from input" in windows[1]
+    assert "nan before step 4, the first that was looked at" in windows[2]
 
 
 YOLO = """

@@ -7,7 +7,6 @@ Why: torch takes the text for a switch, and raises when the block begins.
 
 References:
 - table api
-- pytorch.org/docs/stable/amp.html: `torch.cuda.amp.autocast(enabled=True, dtype=..., cache_enabled=True)`
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ path is absolute means that; a call that is given `local_files_only` or `**` arg
 Why: On a host without a network only what was brought along can be loaded.
 
 References:
-- huggingface.co/docs/transformers/main_classes/model: `from_pretrained`, `local_files_only`
-- huggingface.co/docs/diffusers/api/models/overview: `from_pretrained`, `local_files_only`
+- page configuration
 """
 
 from __future__ import annotations
@@ -29,6 +28,8 @@ from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keywor
 
 _LOADING = "from_pretrained"
 _LIBRARIES = ("diffusers", "transformers")
+"""Whose documentation says of `from_pretrained` that it takes `local_files_only`: huggingface.co/docs."""
+
 _LOCAL = "local_files_only"
 _FIRST = "pretrained_model_name_or_path"
 
