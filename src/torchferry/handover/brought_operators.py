@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.handover.handed_over import HandedOver
+from torchferry.source.kinds import Kind
+from torchferry.source.native import code_of
 
 _NATIVE = (".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp")
 _REGISTERED = re.compile(r"\b(?:TORCH_LIBRARY(?:_FRAGMENT|_IMPL)?|PYBIND11_MODULE)[ \t]*\([ \t\n]*(\w+)")
-_COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _BUILDERS = re.compile(r"cpp_extension\.(?:load|load_inline|\w*Extension)")
 _REGISTERING = frozenset(
     {f"torch.library.{name}" for name in ("Library", "custom_op", "define", "triton_op")}
@@ -51,7 +52,7 @@ def brought_operators(handed: HandedOver, kernels: tuple[str, ...]) -> Iterator[
 
 
 def _registered(path: str, text: str) -> Iterator[BroughtOperator]:
-    code = _COMMENTS.sub(lambda match: "\n" * match.group().count("\n"), text)
+    code = code_of(Kind.CPP, text)
     for match in _REGISTERED.finditer(code):
         yield BroughtOperator(path, code.count("\n", 0, match.start()) + 1, match[1])
 
