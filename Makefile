@@ -137,7 +137,7 @@ stories: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/stories.py --repositories $(STORIES)
 
 # What proves each capability that the documents describe: runs all proofs, names the rows that fail, and writes
-# docs/*/coverage.md; about an hour on two cores. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
+# docs/*/coverage.md; some 35 minutes in one process. TORCHFERRY_TEST_DEPLOY=1 takes the fake servers along, which need root.
 coverage: $(VENV)/.ready-stories wheels
 	$(BIN)/python tools/coverage_table.py
 

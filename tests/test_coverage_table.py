@@ -18,8 +18,9 @@ from torchferry.rules.registry import rules
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import coverage_table
-from coverage_table import Outcome, TableError, read, report, stale
+from coverage_table import Outcome, TableError, read, read_results, report, stale
 
+RESULTS = coverage_table.RESULTS.read_text(encoding="utf-8")
 TEXT = coverage_table.TABLE.read_text(encoding="utf-8")
 
 
@@ -28,10 +29,15 @@ def test_the_table_is_whole_and_every_proof_can_be_run() -> None:
     assert len(rows) == 205
     problems = {proof: coverage_table.problem_of(proof) for proof in coverage_table.proofs_of(rows)}
     assert {proof: problem for proof, problem in problems.items() if problem} == {}
-    assert [row.number for row in rows if row.status == "missing"] == [198, 200, 205]
+    assert [row.number for row in rows if row.status == "missing"] == []
     tried = [row for row in rows if any(proof.startswith(coverage_table.TRIALS) for proof in row.proof)]
-    assert len(tried) >= 60, "rows that are tried as their document prints them"
+    assert len(tried) >= 110, "rows that are tried as their document prints them"
     assert stale(titles, rows, write=False) == []
+    results = read_results(RESULTS, titles)
+    assert {each.document for each in results} == titles.keys()
+    assert {each.proof for each in results if each.proof} <= set(coverage_table.proofs_of(rows)), (
+        "which make coverage runs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,6 +54,19 @@ def test_the_table_is_whole_and_every_proof_can_be_run() -> None:
 def test_a_table_that_is_not_whole_is_refused(change: Callable[[str], str], said: str) -> None:
     with pytest.raises(TableError, match=said):
         read(change(TEXT))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace('document = "t20"', 'document = "t30"', 1), "no such document"),
+        (lambda text: re.sub(r"^proof = .*$", "", text, count=1, flags=re.MULTILINE), "either a proof"),
+        (lambda text: text.replace("ours = ", "mine = ", 1), "unknown mine"),
+    ],
+)
+def test_a_result_without_a_source_is_refused(change: Callable[[str], str], said: str) -> None:
+    with pytest.raises(TableError, match=said):
+        read_results(change(RESULTS), read(TEXT)[0])
 
 
 @pytest.mark.parametrize(
@@ -152,15 +171,15 @@ def test_the_pages_say_what_ran_and_a_failure_is_red(tmp_path: Path, monkeypatch
     titles, rows = read(TEXT)
     monkeypatch.setattr(coverage_table, "RUNS", tmp_path / "runs.json")
     assert "| not run |" in coverage_table.page(titles, rows, "en")
-    first, second = rows[0], rows[3]
+    first = rows[0]
+    second = next(row for row in rows if row.proof and not set(row.proof) & set(first.proof))
     outcomes = {proof: Outcome() for row in (first, second) for proof in row.proof}
     coverage_table.keep(outcomes | {second.proof[0]: Outcome("1 of 1 failed: test_x")}, rows, "2026-01-31")
-    lines = {
-        line.split(" ")[1]: line for line in coverage_table.page(titles, rows, "en").splitlines() if line[:2] == "| "
-    }
+    page = coverage_table.page(titles, rows, "en")
+    lines = {match[1]: match[0] for match in re.finditer(r"^\| (\d+) \|.*$", page, re.MULTILINE)}
     assert lines["1"].endswith("| 2026-01-31 |")
     assert "FAILS" not in lines["1"]
-    assert "**FAILS**" in lines["4"]
+    assert "**FAILS**" in lines[str(second.number)]
     again = {proof: Outcome() for proof in first.proof}
     coverage_table.keep(again, rows, "2026-02-01")
     assert coverage_table.runs()[first.proof[0]]["date"] == "2026-01-31", "what did not run again keeps its date"

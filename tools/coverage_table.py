@@ -23,11 +23,13 @@ import ast
 import hashlib
 import json
 import os
+import re
 import resource
 import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -51,6 +53,7 @@ import stories
 ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
 RUNS = ROOT / "tools" / "coverage_runs.json"
+RESULTS = ROOT / "tools" / "coverage_results.toml"
 ROWS = 205
 """How many capabilities the documents describe."""
 
@@ -103,10 +106,11 @@ WORDS = {
     ),
     "ran": Bilingual(
         "What ran, until {date}: {passed} proofs passed, {parts} in part (what was not run here is named by "
-        "`make coverage`), {failed} failed; {never} have not run since this is recorded.",
+        "`make coverage`), {failed} failed; {never} have not run since this is recorded. "
+        "They are {tests} tests, stories and commands, which took {minutes} minutes.",
         "截至 {date} 的运行：{passed} 个证明通过，{parts} 个部分通过（`make coverage` 会列出未在此运行的部分），"
         "{failed} 个失败；"
-        "{never} 个自有记录以来未运行。",
+        "{never} 个自有记录以来未运行。其中共有 {tests} 个测试、案例与命令，用时 {minutes} 分钟。",
     ),
     "unrun": Bilingual("not run", "未运行"),
     "red": Bilingual("**FAILS**", "**失败**"),
@@ -121,12 +125,21 @@ WORDS = {
     "use": Bilingual("with torchferry", "在 torchferry 中"),
     "status": Bilingual("status", "状态"),
     "proof": Bilingual("proof", "证明"),
+    "results": Bilingual("What it states as results, beside ours", "文档给出的结果与这里的结果"),
+    "theirs": Bilingual("the document states", "文档所述"),
+    "ours": Bilingual("here", "这里"),
+    "card_shows": Bilingual("only a card shows", "只有卡能说明"),
+    "source": Bilingual("source", "来源"),
     "colon": Bilingual(": ", "："),
     "stop": Bilingual(". ", "。"),
 }
 """The words of the pages."""
 
 KEYS = {"number", "section", "en", "zh", "use", "status", "proof", "reason", "reason_zh", "note", "note_zh", "tried"}
+
+
+_TEXTS = ("theirs", "ours", "card")
+_RESULT_KEYS = {"document", "section", "en", "zh", "proof", "measured", *_TEXTS, *(f"{name}_zh" for name in _TEXTS)}
 
 
 class TableError(Exception):
@@ -173,11 +186,50 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Result:
+    """A result that a document states, beside ours.
+
+    Attributes:
+        document: Key of the document in the table.
+        section: Of the document.
+        what: What it is a result of.
+        theirs: What the document states, in our words.
+        ours: What came out here.
+        card: What only a card can show; None where nothing is left.
+        source: The proof or the measurement that `ours` rests on, in Markdown.
+        proof: The proof; empty for a measurement.
+    """
+
+    document: str
+    section: str
+    what: Bilingual
+    theirs: Bilingual
+    ours: Bilingual
+    card: Bilingual | None
+    source: str
+    proof: str = ""
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What a proof came to: nothing failed, and how much of it was not run here, with the reasons."""
+    """What a proof came to.
+
+    Attributes:
+        failed: What failed; empty where nothing did.
+        skipped: Why parts of it were not run here.
+        tests: How many tests, or steps of a story, ended well.
+        seconds: How long they took, by the clock.
+    """
 
     failed: str = ""
     skipped: tuple[str, ...] = ()
+    tests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it ran and nothing failed."""
+        return not self.failed and not self.skipped
 
 
 def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
@@ -215,6 +267,31 @@ def read(text: str) -> tuple[dict[str, Bilingual], list[Row]]:
     if sorted(row.number for row in rows) != list(range(1, ROWS + 1)):
         raise TableError(f"the rows are not 1 to {ROWS}, each once")
     return titles, rows
+
+
+def read_results(text: str, titles: Iterable[str]) -> list[Result]:
+    """Return the results that the documents state, in order.
+
+    Raises:
+        TableError: a key is unknown or lacking, a document is not in the table, or nothing is its source.
+    """
+    results = []
+    for entry in loads(text)["result"]:
+        place = f"result {entry.get('document')} {entry.get('section')}"
+        if unknown := entry.keys() - _RESULT_KEYS:
+            raise TableError(f"{place}: unknown {', '.join(sorted(unknown))}")
+        if entry.get("document") not in titles:
+            raise TableError(f"{place}: no such document")
+        if ("proof" in entry) == ("measured" in entry):
+            raise TableError(f"{place}: either a proof or a measurement is its source")
+        theirs, ours, card = (Bilingual(entry[name], entry[f"{name}_zh"]) if name in entry else None for name in _TEXTS)
+        if theirs is None or ours is None:
+            raise TableError(f"{place}: lacks theirs or ours")
+        proof = entry.get("proof", "")
+        source = f"`{proof}`" if proof else str(entry["measured"])
+        what = Bilingual(entry["en"], entry["zh"])
+        results.append(Result(entry["document"], entry["section"], what, theirs, ours, card, source, proof))
+    return results
 
 
 @cache
@@ -259,7 +336,7 @@ class Kept:
 
     def add(self, outcomes: dict[str, Outcome]) -> None:
         """Keep those of some outcomes that passed whole: what was skipped may run next time."""
-        self.passed |= {proof for proof, outcome in outcomes.items() if outcome == Outcome()}
+        self.passed |= {proof for proof, outcome in outcomes.items() if outcome.is_whole}
         text = json.dumps({"state": self._state, "passed": sorted(self.passed)})
         beside = self._path.with_suffix(".new")
         beside.write_text(text, encoding="utf-8")
@@ -318,14 +395,21 @@ def _ended(command: str) -> Outcome:
     """Run a story or a command and return what it came to."""
     first, *words = shlex.split(command)
     begin = ["tools/stories.py", "--language", "en"] if first == "story" else ["-m", first]
+    before = time.monotonic()
     done = subprocess.run([sys.executable, *begin, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    took = round(time.monotonic() - before, 1)
     if not done.returncode:
         skipped = [line.strip() for line in done.stdout.splitlines() if line.startswith("  skipped ")]
         # what needs a card or a public repository is not what a row rests on
         here = [line for line in skipped if not line.endswith((stories.NEEDS_CARD, stories.NOT_FETCHED))]
-        return Outcome("", tuple(here))
+        return Outcome("", tuple(here), 1, took)
     last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
-    return Outcome(f"ended with {done.returncode}: {last}")
+    first = next((line.strip() for line in done.stdout.splitlines() if _DIFFERENT.match(line)), last)  # of a story
+    return Outcome(f"ended with {done.returncode}: {first}", seconds=took)
+
+
+_DIFFERENT = re.compile(r"  (?:\+(?!\+\+)|\S+:\d+: .* ended with )")
+"""A line in which `tools/stories.py` says what a page's command printed instead, or how it ended."""
 
 
 def _processor_seconds() -> float:
@@ -341,7 +425,7 @@ def _tested(tests: list[str], workers: int) -> dict[str, Outcome]:
         report = Path(folder) / "report.xml"
         beside = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 else []
         options = ["-q", *beside, "-p", "no:cacheprovider", f"--junitxml={report}"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCHFERRY_TEST_DOCUMENTS": "1"}
         subprocess.run([sys.executable, "-m", "pytest", *options, *asked], cwd=ROOT, check=False, env=environment)
         cases = list(ElementTree.parse(report).getroot().iter("testcase")) if report.exists() else []  # noqa: S314 - pytest wrote it
     found: dict[str, list[ElementTree.Element]] = {}
@@ -362,11 +446,13 @@ def _came_to(cases: list[ElementTree.Element]) -> Outcome:
     ]
     skips = [skip for case in cases if (skip := case.find("skipped")) is not None]
     reasons = tuple(dict.fromkeys(skip.get("message", "") for skip in skips))
-    return Outcome(f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else "", reasons)
+    said = f"{len(failed)} of {len(cases)} failed: {', '.join(failed)}" if failed else ""
+    took = round(sum(float(case.get("time", 0)) for case in cases), 1)
+    return Outcome(said, reasons, len(cases) - len(failed) - len(skips), took)
 
 
 def runs() -> dict[str, Any]:
-    """Return what ran: for each proof the date, and `passed`, `part` or why it failed."""
+    """Return what ran: for each proof the date, `passed`, `part` or why it failed, how many tests, and the seconds."""
     try:
         recorded: dict[str, Any] = json.loads(RUNS.read_text(encoding="utf-8"))
     except OSError:
@@ -380,7 +466,9 @@ def keep(outcomes: dict[str, Outcome], rows: list[Row], today: str) -> None:
     for proof, outcome in outcomes.items():
         state = outcome.failed or ("part" if outcome.skipped else "passed")
         if recorded.get(proof, {}).get("state") != state or proof in _RAN:
-            recorded[proof] = {"date": today, "state": state[:200]}
+            recorded[proof] = {
+                "date": today, "state": state[:200], "tests": outcome.tests, "seconds": outcome.seconds
+            }  # fmt: skip
     named = set(proofs_of(rows))
     kept = {proof: entry for proof, entry in sorted(recorded.items()) if proof in named}
     beside = RUNS.with_suffix(".new")  # an interrupted run must not leave half a record
@@ -404,13 +492,17 @@ def page(titles: dict[str, Bilingual], rows: list[Row], lang: str) -> str:
 def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[str, str]) -> Iterator[str]:
     """Yield the lines of the page."""
     statuses = {name: text.render(lang) for name, text in STATUSES.items()}
+    stated = read_results(RESULTS.read_text(encoding="utf-8"), titles)
     recorded = runs()
     printed = sum(row.is_as_printed for row in rows)
     tried = word["printed"].format(printed=printed, rows=len(rows), parts=sum(row.is_tried for row in rows) - printed)
     states = Counter(
         entry["state"] if entry["state"] in ("passed", "part") else "failed" for entry in recorded.values()
     )
+    apart = [entry for proof, entry in recorded.items() if proof.partition("::")[0] not in recorded.keys() - {proof}]
     ran = word["ran"].format(
+        tests=sum(entry.get("tests", 0) for entry in apart),
+        minutes=round(sum(entry.get("seconds", 0) for entry in apart) / 60),
         date=max((entry["date"] for entry in recorded.values()), default="-"),
         passed=states["passed"],
         parts=states["part"],
@@ -444,7 +536,20 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
                 what = row.what.render(lang)
                 last = last or word["unrun"]
                 yield f"| {row.number} | {row.section} | {what} | {row.use} | {status} | {proofs} | {last} |"
+        yield from _result_lines([each for each in stated if each.document == key], lang, word)
     yield f"\n{word['made']}"
+
+
+def _result_lines(results: list[Result], lang: str, word: dict[str, str]) -> Iterator[str]:
+    """Yield the results of one document beside ours."""
+    if not results:
+        return
+    heads = ("section", "what", "theirs", "ours", "card_shows", "source")
+    yield f"\n### {word['results']}\n\n| {' | '.join(word[name] for name in heads)} |\n{'|---' * len(heads)}|"
+    for each in results:
+        card = "" if each.card is None else each.card.render(lang)
+        texts = (each.section, *(text.render(lang) for text in (each.what, each.theirs, each.ours)), card, each.source)
+        yield f"| {' | '.join(texts)} |"
 
 
 def stale(titles: dict[str, Bilingual], rows: list[Row], *, write: bool) -> list[Path]:

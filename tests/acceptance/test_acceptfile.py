@@ -148,6 +148,7 @@ def test_init_behind_a_migration(tmp_path: Path) -> None:
     assert found.programs == ("train_npu.py", "train.py", "sample.py")
     read = acceptfile.read(written(tmp_path, initial.text(found, None)))
     assert (read.runs["target"].words, read.migration.style) == (("python", "train_npu.py"), "portable")
+    assert read.runs["baseline"].words == ("python", "train.py"), "with CUDA the original runs"
     assert originals(tmp_path, known_journals(tmp_path)) == ("train.py",)
 
 

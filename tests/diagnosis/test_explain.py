@@ -54,6 +54,12 @@ OOM = (
     "{allocated} GiB current active; {free} free; {reserved} GiB reserved in total by PyTorch)"
 )
 SAID = {
+    "ModuleNotFoundError: No module named 'ptex'": "ptex/plugin-not-found",
+    "ModuleNotFoundError: No module named 'ptexts'": "common/module-missing",
+    "error: shared memory (42904) exceeds limit (28672) in function '_ZL22k'": "musa/shared-memory-limit",
+    "RuntimeError: operator aten::foo is not implemented for NPU": "npu/guide-operator-missing",
+    "RuntimeError: nms_impl: implementation for device musa:0 not found.": "common/library-without-device",
+    "RuntimeError: carafe_forward_impl: implementation for device cpu not found.": "common/library-without-device",
     "RuntimeError: NPU out of memory. Tried to allocate 22.00 MiB": "common/memory-unsaid",
     'loc("k.mlir":3:3): error: ub overflow, requires 3072000 bits while 1572864 bits available!': (
         "npu/triton-buffer-overflow"

@@ -8,9 +8,14 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.cli.process import torchferry
 from tests.processes import HANGS
 from tests.warm_python import ferry, instead
+
+dear = pytest.mark.skipif(os.environ.get("TORCHFERRY_TEST_DOCUMENTS") != "1", reason="runs with `make coverage`")
+"""For a trial that takes seconds of a processor: what it shows is shown by cheaper tests of ours, in other words."""
 
 
 class Trial(NamedTuple):

@@ -113,6 +113,9 @@ BREAK: dict[str, Callable[[Path, ZooRule], object]] = {
     "no_data": lambda folder, rule: (model(folder) / "weights.pth").write_bytes(b"0"),
     "no_downloads": lambda folder, rule: append(model(folder) / "run.sh", "gdown --id 123\n"),
     "own_header": _remove_header,
+    "own_operators": lambda folder, rule: append(
+        model(folder) / "train.py", "import torch.library as lib\nlib.Library('acme', 'DEF')\n"
+    ),
     "parameters": lambda folder, rule: edit(named(folder, rule), "'--node_rank'", "'--other'"),
     "pull_request": lambda folder, rule: edit(
         folder / "pull-request.md", f"^{rule.options['key']}: .*", f"{rule.options['key']}: x"

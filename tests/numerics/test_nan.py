@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import types
 import warnings
@@ -898,3 +899,24 @@ def test_a_command_tells_a_finding_once(trains: bool, counted: str, tmp_path: Pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS, check=False)
     assert (done.stdout + done.stderr).count("first came from") == 1
     assert f"{counted} were not finite" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("dtype", "gain", "bad", "said"),
+    [
+        (torch.float16, 300.0, None, True),
+        (torch.bfloat16, 300.0, None, False),  # whose range is that of float32
+        (torch.float16, 300.0, math.inf, False),  # infinite in any dtype
+        (torch.float32, 1e38, None, False),
+    ],
+)
+def test_a_range_that_is_too_narrow_is_named_only_where_float32_is_finite(
+    dtype: Any, gain: float, bad: float | None, said: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Wide(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x * gain if bad is None else x * bad) * gain
+
+    with torch.no_grad(), NanInfTracker():
+        nn.Sequential(Wide())(torch.full((2, 3), 7.0, dtype=dtype))
+    assert ("the same call is finite in float32" in capfd.readouterr().err) == said

@@ -13,7 +13,8 @@ from torchferry.acceptance.units import words
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.record import NamedTuple
 from torchferry.core.secrets import masked
-from torchferry.migration.journal import readable_journals
+from torchferry.migration.beside import originals
+from torchferry.migration.journal import readable_journals, suffixed
 from torchferry.numerics.curves.reading import Wanted
 from torchferry.numerics.curves.reading import read as read_curves
 from torchferry.numerics.curves.records import lines
@@ -57,7 +58,10 @@ _MOST_LINES = 5000
 
 
 class Facts(NamedTuple):
-    """What a project and a log say of themselves; empty where they say nothing. `style` is that of its migration."""
+    """What a project and a log say of themselves; empty where they say nothing.
+
+    `style` is that of its migration, `original` the program that the first one was written beside by `--suffix`.
+    """
 
     name: str
     url: str
@@ -68,6 +72,7 @@ class Facts(NamedTuple):
     documents: tuple[str, ...]
     commands: tuple[str, ...]
     style: str = ""
+    original: str = ""
 
 
 class LoggedRun(NamedTuple):
@@ -115,7 +120,15 @@ def facts(root: Path) -> Facts:
         tuple(dict.fromkeys(filter(None, (readme, licence, *(name for name in top if _wanted(name, changed)))))),
         tuple(dict.fromkeys(_commands(text))),
         next((style for style in STYLES if style in styles), ""),
+        _original(root, programs[0]) if programs else "",
     )
+
+
+def _original(root: Path, program: str) -> str:
+    """Return the program that a migration has written another one beside, which goes on for CUDA; empty for none."""
+    journals = readable_journals(root)
+    kept = originals(root, journals)
+    return next((one for one in kept for each in journals if suffixed(one, each.suffix) == program), "")
 
 
 def _wanted(name: str, changed: frozenset[str]) -> bool:
@@ -222,7 +235,7 @@ def text(found: Facts, log: LoggedRun | None) -> str:
         parts += [
             "# what `accept --baseline` runs, with CUDA or on the CPU, to see that its figures are reproduced",
             "[runs.baseline]",
-            f"command = {_toml(['python', program])}",
+            f"command = {_toml(['python', found.original or program])}",
             'time-limit = "2h"',
             "",
         ]

@@ -10,6 +10,7 @@ from torchferry.backends.handover_forms import ZooLogger, ZooRule
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.handover.addresses import public_addresses
+from torchferry.handover.brought_operators import brought_operators
 from torchferry.handover.handed_over import PULL_REQUEST, HandedOver
 from torchferry.handover.licences import has_header, has_notice, language_of_comments
 from torchferry.handover.project_files import is_data
@@ -429,6 +430,16 @@ def _no_downloads(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
                     yield BrokenRule(say("this line downloads a file"), handed.path_of(path), number)
 
 
+def _own_operators(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
+    merged = str(rule.options["merged"])
+    texts = [handed.pull_request or "", *(handed.text(path) or "" for path in handed.named("README*.md"))]
+    if any(re.search(merged, text) for text in texts):
+        return  # whether they were merged there, and can be called, another rule asks a person
+    for each in brought_operators(handed, rule.texts("kernels")):
+        message = say("an operator of the model's own, and no text names where it was merged: {name}", name=each.name)
+        yield BrokenRule(message, handed.path_of(each.path), each.line)
+
+
 def _pull_request(handed: HandedOver, rule: ZooRule) -> Iterator[BrokenRule]:
     text = handed.pull_request
     key = str(rule.options["key"])
@@ -471,6 +482,7 @@ CHECKS: dict[str, Check] = {
     "no_data": _no_data,
     "no_downloads": _no_downloads,
     "own_header": _own_header,
+    "own_operators": _own_operators,
     "parameters": _parameters,
     "person": _person,
     "pull_request": _pull_request,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
 
+from tests.cli.process import torchferry
 from tests.documents.trial import Trial
 from torchferry.acceptance.acceptfile import read
+from torchferry.handover.checking import RuleState, check_handover
 
 pytestmark = pytest.mark.rehearsal
 
@@ -49,6 +52,39 @@ def test_1_1_a_source_that_is_not_official_needs_its_reason(trial: Trial) -> Non
             "accept", "--rehearse", "-t", "sdaa", "--only", "documents", "--out", f"evidence{len(reason)}"
         )
         assert re.search(rf"{state} +documents: source", said), said
+
+
+CARDS = "".join(
+    f"|   {number}    TECO_AICARD_01         | 00000000:01:00.0     | {{health:18}} |\n"
+    f"|        35C                90W | {(165, 15290)[number == 1]:8}MB / 15296MB |                   0% |\n"
+    "|-------------------------------+----------------------+----------------------|\n"
+    for number in range(4)
+)
+TABLE = f"""
+Wed Jun  5 02:46:48 2024
+|  TCML: 1.10.0        SDAADriver: 1.1.2b1        SDAARuntime: 1.1.2b0        |
+| Index  Name                   | Bus-Id               | Health      Volatile |
+|        Temp          Pwr Usage|          Memory-Usage|             SPE-Util |
+|=============================================================================|
+{CARDS}| Processes:                                                                  |
+|  Tcaicard     PID      Process name                            Memory Usage |
+|     1       76262      python3.8                                     165 MB |
+"""
+"""The guide's table of one card, which is four devices."""
+
+
+def test_2_the_vendors_table_of_cards_is_read(trial: Trial) -> None:
+    tool = trial.write("bin/teco-smi", '#!/bin/sh\ncat "$(dirname "$0")/table"\n')
+    tool.chmod(0o755)
+    path = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    (tool.parent / "table").write_text(TABLE.format(health="OK").replace("OK ", "ERROR ", 1), encoding="utf-8")
+    results = json.loads(torchferry("doctor", "-t", "sdaa", "-f", "json", cwd=trial.folder, env=path).stdout)["results"]
+    said = [f"{each['check']} {each['status']}: {each['what']}" for each in results]
+    assert "driver.version ok: driver 1.1.2b1, from teco-smi" in said
+    assert "tool.present ok: teco-smi 1.10.0 shows 4 devices" in said
+    assert "card.health failure: card 0 (TECO_AICARD_01): teco-smi reports ERROR" in said
+    assert any("35" in line and line.startswith("card.temperature ok") for line in said)
+    assert any("15290" in line and "15296" in line for line in said if line.startswith("card.memory")), "which is full"
 
 
 def test_3_1_the_five_steps_in_their_order(trial: Trial) -> None:
@@ -132,6 +168,34 @@ def test_3_6_the_check_names_a_call_that_logs_neither(trial: Trial) -> None:
     said = trial.says("handover", "check", "handed", code=1)
     assert "every epoch is logged as epoch 0" in said
     assert "`train.ips` is never logged" in said
+
+
+OWN = {
+    "scale.scpp": "__global__ void scale(float *x) {}\n",
+    "scale.cpp": "// TORCH_LIBRARY(no, m)\nTORCH_LIBRARY(acme, m) {}\n",
+    "scale.py": "from torch.utils import cpp_extension as built\nbuilt.load(name='acme', sources=['scale.cpp'])\n",
+    "flip.py": "import torch\n@torch.library.custom_op('acme::flip', mutates_args=())\ndef flip(x): ...\n",
+}
+"""Operators of a model's own: a kernel, its registration, its building, and one in Python."""
+
+
+def test_3_6_operators_of_ones_own_are_merged_before_the_model(trial: Trial) -> None:
+    folder = "PyTorch/contrib/Classification/Net"
+    trial.write(f"{folder}/train.py", "import tecoops, torch\ny = tecoops.rms_norm(torch.ones(2))\n")
+    trial.write(f"{folder}/README.md", "# Net\n")
+    trial.write(f"{folder}/requirements.txt", "torch\n")
+
+    def state() -> tuple[RuleState, list[str]]:
+        checked = check_handover(trial.folder, "tecorigin-modelzoo")
+        (judged,) = [each for each in checked.rules if each.rule.code == "TZ608"]
+        return judged.state, [f"{each.path.rpartition('/')[2]}:{each.line}" for each in judged.places]
+
+    assert state() == (RuleState.KEPT, []), "an operator of the vendor's library is none of one's own"
+    for name, text in OWN.items():
+        trial.write(f"{folder}/{name}", text)
+    assert state() == (RuleState.BROKEN, ["flip.py:2", "scale.cpp:2", "scale.py:2", "scale.scpp:1"])
+    trial.write("pull-request.md", "https://github.com/Tecorigin/teco-ops/pull/7\n")
+    assert state() == (RuleState.KEPT, [])
 
 
 def test_4_the_vendors_own_redirect_is_known(trial: Trial) -> None:

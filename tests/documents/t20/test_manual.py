@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.documents.trial import Trial
 from torchferry.backends import registry
 from torchferry.backends.deployment import deployment
+from torchferry.backends.errors import errors_of
 
 pytestmark = pytest.mark.rehearsal
 
@@ -17,6 +20,55 @@ def test_1_2_the_uninstaller_runs_whether_or_not_a_module_is_loaded() -> None:
     (driver,) = [step for step in facts.steps if step.id == "driver"]
     uninstalling = next(line for line in driver.run.splitlines() if "--uninstall" in line)
     assert '"$REPLACE_DRIVER" = yes ||' in uninstalling
+
+
+TYPED = """
+1.2 --uninstall
+1.3 -y
+1.4 lsmod | grep
+2.3 load -i
+3.1 run -dit --name
+3.1 (--privileged --ipc=host --network=host)
+3.1 export CONTAINER=t20_training_env_py38
+3.1 export IMAGE=ubuntu:20.04
+3.4 -y -C torch-gcu
+3.5 libelf1 git git-lfs vim
+3.6 find "$TOOLKIT" -name 'ptex*.whl' -type f
+3.6 pip3 install
+3.6 ptex.__version__
+4.1 hasattr(torch, "gcu")
+5.3 tokenizer_2
+5.3 sd_models/stable-diffusion-xl-base-1.0
+5.4 install_for_sd_scripts.sh
+5.4 pip3 uninstall -y torch
+5.4 tokenizers>=0.11.1,<0.14
+5.4 protobuf==3.20.3
+5.4 huggingface-hub==0.15.1
+5.4 torchvision==0.11.1
+5.4 --no-deps
+5.5 sdxl_minimal_inference.sh
+"""
+"""What stages 1 to 5 have people type, by section."""
+
+
+def test_1_to_5_what_is_typed_is_in_the_plan(trial: Trial) -> None:
+    files = {"installer": "TopsRider_t2x_2.5.136_deb_amd64.run", "sample_script": "sample.py"}
+    folders = {
+        "model": "sd_xl_base_1.0_0.9vae.safetensors",
+        "debs": "git_1_amd64.deb",
+        "wheels": "protobuf-3.20.3-x.whl",
+    }
+    for name in (*files.values(), *(f"{folder}/{name}" for folder, name in folders.items())):
+        trial.write(name, "print(1)\n")
+    for name in ("tokenizer", "tokenizer_2"):
+        trial.write(f"model/{name}/vocab.json", "{}\n")
+    files |= {folder: folder for folder in folders}
+    given = [word for kind, path in files.items() for word in ("--file", f"{kind}={path}")]
+    trial.says("deploy", "bundle", "-t", "ptex", "-o", "bundle", *given)
+    plan = trial.says("deploy", "plan", "-t", "ptex", "-b", "bundle", "--set", "replace_driver=yes")
+    lacking = [line for line in TYPED.strip().splitlines() if line.partition(" ")[2] not in plan]
+    assert lacking == []
+    assert not re.search(r'"\$INSTALLER" .*--peermem', plan), "1.3: without it"
 
 
 def test_4_the_plugin_says_its_version_its_cards_and_computes(trial: Trial) -> None:
@@ -89,6 +141,23 @@ def test_6_3_1_and_6_3_2_the_device_and_the_import(trial: Trial) -> None:
     assert "xla:0\n" in trial.rehearsed("ptex", "net.py")
 
 
+def test_appendix_tokenizers_are_absolute_and_read_from_local_files_alone(trial: Trial) -> None:
+    trial.write("torchferry.toml", '[paths]\n"openai/clip-vit-large-patch14" = "/models/sdxl/tokenizer"\n')
+    trial.write(
+        "sample.py",
+        """
+        from transformers import CLIPTokenizer
+        text_encoder_1_name = "openai/clip-vit-large-patch14"
+        tokenizer1 = CLIPTokenizer.from_pretrained(text_encoder_1_name)
+        """,
+    )
+    fixed = trial.migrated("ptex", "sample.py")
+    assert 'text_encoder_1_name = "/models/sdxl/tokenizer"\n' in fixed
+    assert "CLIPTokenizer.from_pretrained(text_encoder_1_name, local_files_only=True)\n" in fixed
+    trial.migrated("ptex", "sample.py")
+    assert trial.read("sample.py") == fixed, "a second run changes nothing"
+
+
 PATHS = """
 import os
 data = os.path.join("/kaggle/input", "train.csv")
@@ -110,6 +179,25 @@ def test_6_3_3_one_prefix_has_two_destinations(trial: Trial, table: str) -> None
     assert '"/workspace/datasets", "train.csv"' in fixed
     assert '"/workspace/checkpoints/best.pth"' in fixed
     assert '"/workspace/outputs", "log.txt"' in fixed
+
+
+WRONG = {
+    "ModuleNotFoundError: No module named 'ptex'": "pip3 install /usr/local/topsrider/ai_development_toolkit/",  # 6.6.1
+    "torch.gcu available: False": "-y -C torch-gcu",  # 6.6.2
+    "XLA devices: 0": "lsmod | grep enflame; the container needs --privileged --ipc=host --network=host",  # 6.6.3
+}
+"""What 6.6 shows going wrong, and its answer."""
+
+
+def test_6_6_what_goes_wrong_has_the_manuals_answer() -> None:
+    entries = [each for each in errors_of(registry.load("ptex")) if each.owner == "ptex"]
+    unanswered = dict(WRONG)
+    for line, answer in WRONG.items():
+        for each in entries:
+            found = any(word in line for word in each.literals) and (each.pattern is None or each.pattern.search(line))
+            if found and answer in " ".join((each.remedy.en, *each.commands)):
+                unanswered.pop(line, None)
+    assert unanswered == {}
 
 
 @pytest.mark.parametrize(

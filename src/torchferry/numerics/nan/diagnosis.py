@@ -36,6 +36,7 @@ from torchferry.numerics.nan.rerun import (
     taking_part,
     version,
 )
+from torchferry.numerics.nan.wider import range_of_dtype
 
 
 @dataclass
@@ -96,6 +97,7 @@ class Examiner:
                     say("a part of the step could not be examined: {error}", error=f"{type(error).__name__}: {error}")
                 )
             if diagnosis.origins:
+                self._wider(diagnosis)
                 return diagnosis
         if diagnosis.notes or not diagnosis.ran:
             return diagnosis
@@ -107,6 +109,13 @@ class Examiner:
             )
         )
         return diagnosis
+
+    def _wider(self, diagnosis: StepDiagnosis) -> None:
+        """Say whether the first call is finite in float32, as only then a wider dtype mends it."""
+        if diagnosis.made:
+            with self._attribution.aside():
+                said = range_of_dtype(diagnosis.made[0], diagnosis.origins[0].where.module)
+            diagnosis.notes += [] if said is None else [said]
 
     def examine_overflow(self, roots: Sequence[RootCall], scale: float) -> StepDiagnosis:
         """Return where backward turns bad also without the scale: what a gradient scaler cannot mend.
