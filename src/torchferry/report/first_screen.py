@@ -44,9 +44,6 @@ _BETWEEN_ROWS = ";  "
 _LEAST_ROOM = 4
 """Lines of the first screen that the decisions have in any case."""
 
-_LEAST_PURPOSE = 16
-"""Columns of what a command is for; where there are fewer, it is left out."""
-
 _LONGEST_NAME = 32
 """Columns of the name of a program where there is no room for it."""
 
@@ -63,10 +60,11 @@ class ProgramClass(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """A command that comes next, and what it is for."""
+    """A command that comes next, what it is for, and the same in ever fewer words."""
 
     command: str
     purpose: Message
+    briefly: tuple[Message, ...] = ()
 
 
 def program_counts(report: Report, layout: TextLayout, most: int = MOST_CLASSES) -> Iterator[str]:
@@ -144,7 +142,7 @@ def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
         return
     words = say_in("verdict", "ready")
     if Verdict.FIXES in good:
-        words = say("{verdict}, after fixes: {count}", verdict=words, count=len(good[Verdict.FIXES].programs))
+        words = say("{verdict}, {count} of them after fixes", verdict=words, count=len(good[Verdict.FIXES].programs))
     if Verdict.WITHOUT in good:
         programs = good[Verdict.WITHOUT].programs
         names = _things(each for judged in programs for each in judged.optional)
@@ -382,16 +380,18 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
-        yield NextStep(f"torchferry migrate {words}", purpose)
+        brief = say_plural("makes the one safe fix", "makes the {count} safe fixes", count=count)
+        yield NextStep(f"torchferry migrate {words}", purpose, (brief,))
     if report.by_grade[Grade.UNSAFE]:
         count = report.by_grade[Grade.UNSAFE]
         shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        purpose = say("its code and its answers")
+        purposes = [say("its code and its answers")]
         if any(can_be_accepted(each) for each in report.decisions.to_decide):
-            purpose = say("its code and answers (accept: it stays as it is)")
-        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purpose)
+            whole = say("its code and answers (accept: it stays as it is)")
+            purposes = [whole, say("code, answers; accept: it stays as it is"), *purposes]
+        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purposes[0], tuple(purposes[1:]))
 
 
 def further_steps(report: Report, paths: Sequence[str]) -> Iterator[NextStep]:
@@ -423,10 +423,11 @@ def next_commands(
         steps = [*further_steps(report, paths)]
     yield ""
     title = say("Next:").render(lang)
-    for command, purpose in steps:
-        line = f"{title} {visible(command)}"
+    for step in steps:
+        line = f"{title} {visible(step.command)}"
         room = layout.width - display_width(f"{line}  # ")
-        about = cut(purpose.render(lang), room) if room >= _LEAST_PURPOSE else ""  # a command is never cut
+        said = (each.render(lang) for each in (step.purpose, *step.briefly))
+        about = next((words for words in said if display_width(words) <= room), "")  # a command is never cut
         yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
     if alone is not None:

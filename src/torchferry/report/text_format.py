@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import cut, display_width, say, say_plural
-from torchferry.core.terminal import visible
+from torchferry.core.terminal import unstyled, visible
 from torchferry.programs.model import Verdict
 from torchferry.report.decision_lines import (
     decision_lines,
@@ -77,11 +77,12 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
     """
     brief = [*_verdict(report, layout, is_brief=len(report.programs) >= FEW)]
     yield from (layout.paint(line, "verdict") for line in brief)
-    count = 0
-    for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, brief))):
-        yield from layout.limited(line)
-        count += 1
-    if count > SCREEN:
+    rows = sum(map(layout.rows, brief))
+    for line in _below_verdict(report, layout, paths, SCREEN - rows):
+        for part in layout.limited(line):
+            yield part
+            rows += layout.rows(unstyled(part))
+    if rows >= SCREEN:  # a prompt behind it would push the first line off the screen
         yield ""
         yield from (layout.paint(line, "verdict") for line in _verdict(report, layout))
 
@@ -161,8 +162,8 @@ def _briefly(
         separator = "；" if layout.lang == "zh" else "; "
         line = say("Not examined ({count}): {names}", count=len(names), names=separator.join(names))
         yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNLOOKED)
-    for command, purpose in further_steps(report, paths):
-        whole = say("All of it, {what}: {command}", what=purpose, command=visible(command))
+    for step in further_steps(report, paths):
+        whole = say("All of it, {what}: {command}", what=step.purpose, command=visible(step.command))
         yield whole.render(layout.lang)
 
 
@@ -183,7 +184,7 @@ def _native(report: Report, layout: TextLayout) -> Iterator[str]:
     if layout.verbose:
         yield ""
         yield from native_lines(report.native, layout.lang, True)
-    else:
+    elif report.native.command or report.native.kernels or report.native.items:
         yield visible(native_line(report.native).render(layout.lang))
 
 
