@@ -62,11 +62,19 @@ def test_from_the_report_to_the_record_and_back(project: Path) -> None:
     assert json.loads(torchferry("show", fix, ".", "-t", "npu", "-f", "json", cwd=project).stdout)["fix"]
     why = ["--by", "A. Person", "--why", "only printed"]
     assert torchferry("decide", capability, "accept", ".", "-t", "npu", *why, cwd=project).returncode == 0
-    assert torchferry("decide", fix, "fix", ".", "-t", "npu", "--by", "B. Person", cwd=project).returncode == 0
-    assert _open(project) == []
+    assert _open(project) == [fix]
     assert _open(project, "musa") != []  # it was decided for one target
+    done = torchferry("decide", fix, "fix", ".", "-t", "npu", "--by", "B. Person", cwd=project)
+    assert (done.returncode, "took the edit of one place, made in train.py" in done.stdout) == (0, True), done.stderr
+    changed = PROGRAM.replace('name = "cuda"', 'name = "npu"')
+    assert (project / "train.py").read_text(encoding="utf-8") == changed  # nothing else, and no import
+    assert _open(project) == []
+    assert (
+        "A. Person accepted its places as they are (only printed)"
+        in torchferry("show", capability, ".", "-t", "npu", cwd=project).stdout
+    )
     scanned = torchferry("scan", ".", "-t", "npu", cwd=project).stdout
-    assert scanned.startswith("Ready for Huawei Ascend after 4 safe fixes, with one place accepted by A. Person.")
+    assert scanned.startswith("Ready for Huawei Ascend after 3 safe fixes, with one place accepted by A. Person.")
     assert torchferry("migrate", ".", "-t", "npu", cwd=project).returncode == 0
     assert 'name = "npu"' in (project / "train.py").read_text(encoding="utf-8")
     after = torchferry("scan", ".", "-t", "npu", cwd=project)
