@@ -70,16 +70,6 @@ def test_sarif_is_what_github_takes() -> None:
             assert len(rule["properties"]["tags"]) <= 20
 
 
-def test_sarif_leaves_out_the_least_when_there_is_too_much() -> None:
-    many = [Finding("DEV101", Location("a.py", line, 1, line, 2), say("x"), Grade.NOTE) for line in range(1, 25_100)]
-    worst = Finding("EXT102", Location("z.cu", 1, 1, 1, 2), say("x"), Grade.MANUAL, blocker=True)
-    report = Report("npu", real().target_title, "x", 1, (*many, worst))
-    run = json.loads(sarif_format.render(report, "en"))["runs"][0]
-    assert len(run["results"]) == sarif_format.MAX_RESULTS
-    assert run["results"][0]["ruleId"] == "EXT102"
-    assert "left out" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
-
-
 def test_csv_opens_in_a_spreadsheet_without_formulas() -> None:
     text = csv_format.render(hostile(), "en")
     assert text.startswith("\ufeff")

@@ -272,7 +272,8 @@ class _Keys:
         self._texts: dict[Message, str] = {}
         self._causes: dict[tuple[str, int, Grade], Finding] = {}
         for finding in findings:
-            if finding.grade in (Grade.MANUAL, Grade.UNSAFE) and followed_line(finding) is None:
+            is_asked = finding.grade in (Grade.MANUAL, Grade.UNSAFE) and not rule_facts(finding.code).unresolved
+            if is_asked and followed_line(finding) is None:
                 place = finding.location
                 self._causes.setdefault((place.path, place.line, finding.grade), finding)
 
