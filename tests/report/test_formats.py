@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.report.reports import hostile, real
-from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.finding import Location
 from torchferry.core.messages import say
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
 from torchferry.report import (
@@ -25,7 +25,6 @@ from torchferry.report import (
     side_by_side,
     text_format,
 )
-from torchferry.report.model import Report
 from torchferry.report.programs import lines_of
 
 FORMATS = (csv_format, full_format, github_format, html_format, json_format, sarif_format)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,7 +14,7 @@ from torchferry.cli.judging import within_project
 from torchferry.cli.options import refuse_seen, selection_options
 from torchferry.cli.scan import scanned
 from torchferry.cli.settings import RunSettings, decisions_folder, settle
-from torchferry.cli.show import asked, decision_named
+from torchferry.cli.show import asked, decision_named, refuse_settled
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_regular
 from torchferry.core.finding import Grade
@@ -72,6 +72,7 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str, all
     choices = within_project(choices)
     setting = settle(choices, rewrite=False)
     report = scanned(setting, choices)
+    refuse_settled(report, setting.request.selection.decided, decision)
     chosen = decision_named(report, decision)
     paths = asked(choices, setting)
     _refuse(chosen, choice, paths)
@@ -85,13 +86,15 @@ def command(choices: Choices, decision: str, choice: str, why: str, by: str, all
     with exclusive(home if folder else setting.root, fence=fence) as tree:
         # another process may have decided meanwhile
         before = read_regular(file) if os.path.lexists(file) else None
-        recorded = with_decision(read_decisions(file.parent), _placed_in(new, folder))
+        recorded = read_decisions(file.parent)
+        placed = _placed_in(new, folder)
+        _refuse_decided_meanwhile(recorded, placed, setting.request.selection.decided)
         planned = _planned(setting, report, chosen, new) if choice == FIX else None
         if planned is not None and not allow_dirty:
             refuse_uncommitted(setting.root)
         edits = [] if planned is None else planned.writes
         writes = [write._replace(path=f"{folder}{write.path}") for write in edits]
-        after = decisions_text(recorded).encode()
+        after = decisions_text(with_decision(recorded, placed)).encode()
         apply(tree, [Write(FILE, before, after), *writes], setting.target.journal_key)
     print_text(_outcome(chosen, new, planned, file).render(choices.lang))
     for line in _what_is_left(report, new, planned, paths):
@@ -107,6 +110,24 @@ def _placed_in(decision: RecordedDecision, folder: str) -> RecordedDecision:
     return decision._replace(
         places=frozenset(place._replace(path=f"{folder}{place.path}") for place in decision.places)
     )
+
+
+def _refuse_decided_meanwhile(
+    recorded: Iterable[RecordedDecision], new: RecordedDecision, known: Iterable[RecordedDecision]
+) -> None:
+    """Refuse to replace an answer that somebody has given since the report was made.
+
+    Raises:
+        TorchferryError: somebody has decided about one of the places.
+    """
+    before = {(each.id, each.choice, each.by, each.why) for each in known}
+    for each in recorded:
+        is_new = (each.id, each.choice, each.by, each.why) not in before
+        if is_new and each.target == new.target and each.places & new.places:
+            raise TorchferryError(
+                say("{name} has just decided `{id}`: {choice}", name=each.by, id=each.id, choice=each.choice),
+                say("nothing was changed; look at it with `torchferry show {id}`", id=each.id),
+            )
 
 
 def _planned(setting: RunSettings, report: Report, decision: ReportedDecision, new: RecordedDecision) -> Plan:

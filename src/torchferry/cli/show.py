@@ -20,7 +20,7 @@ from torchferry.core.finding import Finding
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import say, translatable
 from torchferry.core.record import NamedTuple
-from torchferry.core.recorded_decisions import RecordedDecision
+from torchferry.core.recorded_decisions import FILE, RecordedDecision
 from torchferry.core.terminal import print_data, print_text
 from torchferry.programs.model import Judged, Unread
 from torchferry.report.decisions import ReportedDecision
@@ -152,6 +152,21 @@ def decision_named(report: Report, name: str, others: Iterable[str] = ()) -> Rep
     # translators: the kind of a name that is unknown, as in "unknown decision `x`"
     error = unknown_name(translatable("decision"), name, [*(decision.id for decision in every), *others])
     raise UsageError(say("{error}: this scan does not list it; it may be settled", error=error.message), error.advice)
+
+
+def refuse_settled(report: Report, recorded: Iterable[RecordedDecision], name: str) -> None:
+    """Refuse to decide what is decided.
+
+    Raises:
+        UsageError: no open decision has the id, and a settled one has it.
+    """
+    settled = [each for each in recorded if each.id == name]
+    if settled and all(each.id != name for each in report.decisions.all):
+        values = {"id": name, "name": settled[0].by, "choice": settled[0].choice}
+        raise UsageError(
+            say("`{id}` is settled: {name} chose `{choice}`", **values),
+            say("to decide again, remove its entry from {file} first", file=FILE),
+        )
 
 
 def asked(choices: Choices, setting: RunSettings) -> str:

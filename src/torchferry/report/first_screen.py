@@ -397,8 +397,8 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         purposes = [say("its code and its answers")]
         if any(can_be_accepted(each) for each in report.decisions.to_decide):
             whole = say("its code and answers (accept: it stays as it is)")
-            brief = say("code, answers; accept: it stays as it is"), say("accept: it stays as it is")
-            purposes = [whole, *brief, *purposes]
+            shorter = say("code, answers; accept: it stays as it is"), say("accept: it stays as it is")
+            purposes = [whole, *shorter, *purposes]
         yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purposes[0], tuple(purposes[1:]))
 
 

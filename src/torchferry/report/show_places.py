@@ -172,7 +172,7 @@ def settled_lines(report: Report, decision: RecordedDecision, read: ReadLines, l
 
 
 def _settled(decision: RecordedDecision) -> Message:
-    why = decision.why or decision.choice
+    settled = say("settled: {name} accepted its places as they are", name=decision.by)
     if decision.choice == FIX:
-        return say("settled: {name} took its edits ({why})", name=decision.by, why=why)
-    return say("settled: {name} accepted its places as they are ({why})", name=decision.by, why=why)
+        settled = say("settled: {name} took its edits", name=decision.by)
+    return say("{message} ({why})", message=settled, why=decision.why) if decision.why else settled
