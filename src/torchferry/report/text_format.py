@@ -116,7 +116,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
         yield from _behind_empty_line(_briefly(report, decisions, shown, layout, paths))
     yield from accepted_lines(report, layout)
     if verbose:
-        yield from _behind_empty_line(_left_alone(report, lang))
+        yield from _behind_empty_line(_left_alone(report, layout))
         yield from _native(report, layout)
     yield from package_lines(report, lang, paint)
     if verbose:
@@ -155,7 +155,7 @@ def _briefly(
     yield from decision_rows(shown.left, report.target, layout)
     yield from unresolved_lines(report, layout)
     yield from fix_lines(decisions.to_read, layout)
-    yield from _left_alone(report, layout.lang)
+    yield from _left_alone(report, layout)
     yield from _native(report, layout)
     if report.unlooked:
         names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unlooked]
@@ -265,8 +265,9 @@ def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
         yield from layout.wrapped(visible(finding.message.render(layout.lang)), "      ")
 
 
-def _left_alone(report: Report, lang: str) -> Iterator[str]:
-    """Yield what torchferry changes itself, and what stays as it is, in one line."""
+def _left_alone(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield what torchferry changes itself, and what stays as it is."""
+    lang = layout.lang
     counts = report.by_grade
     parts = []
     if counts[Grade.SAFE]:
@@ -282,4 +283,4 @@ def _left_alone(report: Report, lang: str) -> Iterator[str]:
         )
         parts.append(notes)
     if parts:
-        yield ("" if lang == "zh" else " ").join(part.render(lang) for part in parts)
+        yield from layout.wrapped(("" if lang == "zh" else " ").join(part.render(lang) for part in parts), "")
