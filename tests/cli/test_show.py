@@ -38,7 +38,7 @@ def run(command: object, *words: str) -> str:
 
 
 def test_every_name_of_a_report_is_answered_with_its_code(project: Path) -> None:
-    text, folder = run(scan.command, str(project), "-v"), str(project)
+    folder = str(project)
     document = json.loads(run(scan.command, folder, "-f", "json"))
     names = [each["id"] for each in document["decisions"]] + [each["name"] for each in document["programs"]]
     names += [place for each in document["programs"] for unread in each["unread"] for place in unread["chain"][-1:]]
@@ -46,11 +46,9 @@ def test_every_name_of_a_report_is_answered_with_its_code(project: Path) -> None
     names += [f"{each['path']}:{each['line']}" for each in document["findings"]]
     assert {"xformers", "train.py", "tools/evaluate.py", "tools/evaluate.py:5"} <= {*names}
     for name in dict.fromkeys(names):
-        assert name.rpartition(":")[0] in text or name in text
         answer = run(show.command, name, folder)
         assert answer.startswith(name)
         assert re.search(r"\| +\S", answer), name  # some code
-        assert json.loads(run(show.command, name, folder, "-f", "json")), name
 
 
 ANSWERS = {
@@ -65,6 +63,7 @@ ANSWERS = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answer_says(project: Path, name: str) -> None:
     answer = run(show.command, name, str(project))
+    assert json.loads(run(show.command, name, str(project), "-f", "json"))
     for words in ANSWERS[name]:
         assert words in answer
 

@@ -130,7 +130,7 @@ def patterns_of_title(lang: str) -> Iterator[str]:
         yield pattern
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(reports())
 def test_the_numbers_of_every_form_are_those_of_json(report: Report) -> None:
     check(report)

@@ -271,11 +271,16 @@ class _Keys:
         self._target = Target.named(target)
         self._texts: dict[Message, str] = {}
         self._causes: dict[tuple[str, int, Grade], Finding] = {}
-        for finding in findings:
-            is_asked = finding.grade in (Grade.MANUAL, Grade.UNSAFE) and not rule_facts(finding.code).unresolved
-            if is_asked and followed_line(finding) is None:
-                place = finding.location
-                self._causes.setdefault((place.path, place.line, finding.grade), finding)
+        asked = [
+            each
+            for each in findings
+            if each.grade in (Grade.MANUAL, Grade.UNSAFE)
+            and followed_line(each) is None
+            and not rule_facts(each.code).unresolved  # what waits for such a place is still to be decided
+        ]
+        for finding in sorted(asked, key=lambda each: (each.location.order, each.code)):
+            place = finding.location
+            self._causes.setdefault((place.path, place.line, finding.grade), finding)
 
     def of(self, finding: Finding) -> _Key:
         """Return what a finding is grouped by: a thing that several rules speak of, or the rule and what it says.
