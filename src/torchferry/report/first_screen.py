@@ -397,8 +397,7 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         purposes = [say("its code and its answers")]
         if any(can_be_accepted(each) for each in report.decisions.to_decide):
             whole = say("its code and answers (accept: it stays as it is)")
-            shorter = say("code, answers; accept: it stays as it is"), say("accept: it stays as it is")
-            purposes = [whole, *shorter, *purposes]
+            purposes = [whole, say("code, answers; accept: it stays as it is"), *purposes]
         yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purposes[0], tuple(purposes[1:]))
 
 
