@@ -113,14 +113,14 @@ def _placed_in(decision: RecordedDecision, folder: str) -> RecordedDecision:
 
 
 def _refuse_decided_meanwhile(
-    recorded: Iterable[RecordedDecision], new: RecordedDecision, known: Iterable[RecordedDecision]
+    recorded: Iterable[RecordedDecision], new: RecordedDecision, earlier: Iterable[RecordedDecision]
 ) -> None:
     """Refuse to replace an answer that somebody has given since the report was made.
 
     Raises:
         TorchferryError: somebody has decided about one of the places.
     """
-    before = {(each.id, each.choice, each.by, each.why) for each in known}
+    before = {(each.id, each.choice, each.by, each.why) for each in earlier}
     for each in recorded:
         is_new = (each.id, each.choice, each.by, each.why) not in before
         if is_new and each.target == new.target and each.places & new.places:

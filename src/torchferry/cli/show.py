@@ -58,14 +58,14 @@ def command(choices: Choices, decision: str, output_format: str) -> None:
             print_text(part)
 
 
-class _Places(NamedTuple):
+class _FindingsThere(NamedTuple):
     """What was found by a rule or at a place, and what programs reach there and nobody has read."""
 
     findings: tuple[Finding, ...]
     unread: tuple[tuple[Judged, Unread], ...]
 
 
-_Shown = ReportedDecision | RecordedDecision | Judged | _Places
+_Shown = ReportedDecision | RecordedDecision | Judged | _FindingsThere
 
 
 def _named(report: Report, recorded: Iterable[RecordedDecision], name: str) -> _Shown | None:
@@ -87,7 +87,7 @@ def _named(report: Report, recorded: Iterable[RecordedDecision], name: str) -> _
         return programs[0]
     findings = tuple(each for each in report.findings if each.code == name.upper() or _is_at(each.location, path))
     unread = tuple((judged, each) for judged in report.programs for each in judged.unread if _is_at(each.place, path))
-    return _Places(findings, unread) if findings or unread else None
+    return _FindingsThere(findings, unread) if findings or unread else None
 
 
 def _is_at(place: object, path: str) -> bool:

@@ -433,8 +433,8 @@ def next_commands(
     for step in steps:
         line = f"{title} {visible(step.command)}"
         room = layout.width - display_width(f"{line}  # ")
-        said = (each.render(lang) for each in (step.purpose, *step.briefly))
-        about = next((words for words in said if display_width(words) <= room), "")  # a command is never cut
+        purposes = (each.render(lang) for each in (step.purpose, *step.briefly))
+        about = next((words for words in purposes if display_width(words) <= room), "")  # a command is never cut
         yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
     if alone is not None:
