@@ -131,7 +131,7 @@ def rule_or_place_lines(
         counted = say_plural("one finding", "{count} findings", count=len(findings)).render(lang)
         yield f"{layout.paint(visible(name), 'path')}  {counted}"
     keys = {each.key for each in findings}
-    decisions = [each for each in report.decisions.all if any(one.key in keys for one in each.findings)]
+    decisions = [each for each in report.decisions.all if not keys.isdisjoint(finding.key for finding in each.findings)]
     if decisions:
         yield ""
         yield layout.title(counted_decisions(decisions))
