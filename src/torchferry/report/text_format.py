@@ -283,4 +283,6 @@ def _left_alone(report: Report, layout: TextLayout) -> Iterator[str]:
         )
         parts.append(notes)
     if parts:
-        yield from layout.wrapped(("" if lang == "zh" else " ").join(part.render(lang) for part in parts), "")
+        width = layout.width if layout.is_terminal else LONGEST
+        sentences = ("" if lang == "zh" else " ").join(part.render(lang) for part in parts)
+        yield from layout._replace(width=width).wrapped(sentences, "")
