@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.process import torchferry
+from torchferry.cli import decide, scan
+from torchferry.cli.choices import Choices
+from torchferry.cli.settings import RunSettings
 from torchferry.core import toml
 from torchferry.core.errors import UsageError
 from torchferry.core.finding import Anchor
@@ -24,6 +30,7 @@ from torchferry.core.recorded_decisions import (
     read_decisions,
     with_decision,
 )
+from torchferry.report.model import Report
 
 PROGRAM = """import torch
 
@@ -62,11 +69,19 @@ def test_from_the_report_to_the_record_and_back(project: Path) -> None:
     assert json.loads(torchferry("show", fix, ".", "-t", "npu", "-f", "json", cwd=project).stdout)["fix"]
     why = ["--by", "A. Person", "--why", "only printed"]
     assert torchferry("decide", capability, "accept", ".", "-t", "npu", *why, cwd=project).returncode == 0
-    assert torchferry("decide", fix, "fix", ".", "-t", "npu", "--by", "B. Person", cwd=project).returncode == 0
-    assert _open(project) == []
+    assert _open(project) == [fix]
     assert _open(project, "musa") != []  # it was decided for one target
+    done = torchferry("decide", fix, "fix", ".", "-t", "npu", "--by", "B. Person", cwd=project)
+    assert (done.returncode, "took the edit of one place, made in train.py" in done.stdout) == (0, True), done.stderr
+    changed = PROGRAM.replace('name = "cuda"', 'name = "npu"')
+    assert (project / "train.py").read_text(encoding="utf-8") == changed  # nothing else, and no import
+    assert _open(project) == []
+    assert (
+        "A. Person accepted its places as they are (only printed)"
+        in torchferry("show", capability, ".", "-t", "npu", cwd=project).stdout
+    )
     scanned = torchferry("scan", ".", "-t", "npu", cwd=project).stdout
-    assert scanned.startswith("Ready for Huawei Ascend after 4 safe fixes, with one place accepted by A. Person.")
+    assert scanned.startswith("Ready for Huawei Ascend after 3 safe fixes, with one place accepted by A. Person.")
     assert torchferry("migrate", ".", "-t", "npu", cwd=project).returncode == 0
     assert 'name = "npu"' in (project / "train.py").read_text(encoding="utf-8")
     after = torchferry("scan", ".", "-t", "npu", cwd=project)
@@ -121,6 +136,70 @@ def test_an_answer_by_hand_is_what_show_prints_with_a_name(project: Path) -> Non
     changed = PROGRAM.replace("torch.cuda.get_device_capability()", "torch.cuda.get_device_capability(0)")
     (project / "train.py").write_text(changed, encoding="utf-8")
     assert _open(project)  # the place that changed is asked about again
+
+
+GROUPED = """import torch
+
+
+def cards(profiles):
+    if not torch.cuda.is_available():
+        return []
+    return [each for each in profiles if each[0].type != "cuda"]
+
+
+def pinned(x):
+    return x.to("cuda")
+"""
+
+
+def ferry(command: click.Command, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, [*words, "-t", "npu"])
+    return done.exit_code, done.output + str(done.exception or "")
+
+
+def test_an_edit_takes_what_changes_with_it_and_is_recorded_where_others_are(tmp_path: Path) -> None:
+    inner = tmp_path / "pkg"
+    inner.mkdir()
+    (inner / "cards.py").write_text(GROUPED, encoding="utf-8")
+    (tmp_path / "torchferry.toml").write_text("", encoding="utf-8")
+    other = RecordedDecision("X", "npu", "accept", "Ada", "", frozenset({DecidedPlace("b.py", "CUD110", Anchor())}))
+    (tmp_path / FILE).write_text(decisions_text([other]), encoding="utf-8")
+    status, said = ferry(decide.command, "DEV102", "fix", str(inner), "--by", "Bob")
+    assert (status, "next: torchferry migrate" in said) == (0, True), said
+    text = (inner / "cards.py").read_text(encoding="utf-8")
+    assert 'type != "npu"' in text
+    assert 'x.to("cuda")' in text  # a safe fix of its own is left to migrate
+    assert not (inner / FILE).exists()
+    recorded = read_decisions(tmp_path)
+    assert {place.path for each in recorded for place in each.places} == {"b.py", "pkg/cards.py"}
+    assert torchferry("undo", str(tmp_path), cwd=tmp_path).returncode == 0
+    assert (inner / "cards.py").read_text(encoding="utf-8") == GROUPED
+    assert read_decisions(tmp_path) == (other,)
+
+
+def test_an_answer_that_somebody_gave_meanwhile_is_not_replaced(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    capability = _open(project)[0]
+
+    def scanned(setting: RunSettings, choices: Choices) -> Report:
+        report = scan.scanned(setting, choices)
+        monkeypatch.setattr(decide, "scanned", scan.scanned)
+        assert ferry(decide.command, capability, "accept", ".", "--by", "Ada")[0] == 0
+        return report
+
+    monkeypatch.setattr(decide, "scanned", scanned)
+    status, said = ferry(decide.command, capability, "accept", ".", "--by", "Bob")
+    assert (status != 0, f"Ada has just decided `{capability}`: accept" in said) == (True, True), said
+    assert [each.by for each in read_decisions(project)] == ["Ada"]
+
+
+def test_uncommitted_changes_are_not_written_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for words in (("init", "-q"), ("add", "-A")):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    monkeypatch.chdir(project)
+    status, said = ferry(decide.command, "DEV102", "fix", ".", "--by", "Bob")
+    assert (status != 0, "not committed" in said, (project / FILE).exists()) == (True, True, False), said
+    assert ferry(decide.command, "DEV102", "fix", ".", "--by", "Bob", "--allow-dirty")[0] == 0
 
 
 WRONG = {

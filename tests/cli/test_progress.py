@@ -97,6 +97,7 @@ SHOWN: dict[tuple[str, ...], list[str]] = {
     ("profile", "show", "../trace.json"): ["reading trace.json", "evaluating trace.json"],
     ("profile", "compare", "../trace.json", "../trace.json"): ["comparing the runs"],
     ("compare", "curves", "../loss.log", "../loss.log"): ["reading loss.log"],
+    ("explain", "../loss.log"): ["reading logs"],
     ("accept", "metric", "../loss.log", "-m", "loss", "--at-most", "1"): ["reading loss.log"],
     ("accept", "-t", "npu", "--only", "runs", "--only", "outputs"): [
         "judging runs",

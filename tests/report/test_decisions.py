@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.reports import hostile, real
-from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location
+from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location, Regrading, Stage
 from torchferry.core.messages import Message, display_width, say, say_plural
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unverified, Verdict, Way
 from torchferry.report import full_format, json_format, show_format, text_format
 from torchferry.report.choices import choices_of
-from torchferry.report.decision_lines import decision_lines
+from torchferry.report.decision_lines import DecisionRow, decision_lines
 from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
@@ -99,7 +99,46 @@ def test_an_id_stays_when_the_code_is_given_the_targets_words(target: str, word:
     assert before.all[0].id == after.all[0].id
 
 
+def following(line: int, cause: int, grade: Grade = Grade.MANUAL) -> Finding:
+    """Return a finding that changes only together with the place on another line, as groups make it."""
+    reason = say("line {line} would have to change with it but cannot", line=cause)
+    message = say("{message} ({reason})", message=say("`{name}` is renamed", name="cuda"), reason=reason)
+    return finding(line, message, grade, code="DEV101", regradings=(Regrading(Stage.GROUP, Grade.SAFE),))
+
+
+def test_what_changes_only_with_another_place_belongs_to_the_decision_about_that() -> None:
+    cause = finding(7, say("`{name}` chooses what runs ({place})", name="x", place="a.py:7"))
+    decision, alone = decisions_of("npu", [following(6, 7), cause, following(8, 90)], ()).all
+    assert [each.location.line for each in decision.findings] == [7, 6]  # the cause says what is to be decided
+    assert (decision.code, decision.subjects) == ("CUD110", ("x",))
+    assert [each.location.line for each in alone.findings] == [8]
+    moved = cause._replace(location=Location("a.py", 9, 1, 9, 5), message=say(
+        "`{name}` chooses what runs ({place})", name="x", place="a.py:9"))  # fmt: skip
+    again = decisions_of("npu", [following(8, 9), moved, following(10, 92)], ()).all
+    assert [each.id for each in again] == [decision.id, alone.id]  # no id holds a line
+    fix, read = finding(1, grade=Grade.UNSAFE, code="DEV102"), following(2, 1, Grade.UNSAFE)
+    (both,) = decisions_of("npu", [fix, read], ()).all
+    assert (both.id, both.is_fix, len(both.places)) == ("DEV102", True, 2)
+    unresolved = finding(7, code="CUD113")
+    assert [len(each.findings) for each in decisions_of("npu", [unresolved, following(6, 7)], ()).all] == [1, 1]
+
+
+def test_a_row_of_several_lines_loses_no_answer() -> None:
+    for columns in (80, 100):
+        for length in range(10, 400, 60):
+            row = DecisionRow((), "CUD110-1234", "error: ", ("word " * (length // 5), "start without it", "accept"))
+            shown = row.lines(TextLayout("en", width=columns), 2)
+            assert len(shown) <= 2
+            text = " ".join(line.strip() for line in shown)
+            assert text.endswith("| start without it | accept")
+
+
 PROGRAMS = {
+    "a set that is larger than there is room for": (
+        (judged("a", Verdict.DECISIONS, [1, 2, 3]), judged("b", Verdict.DECISIONS, [1, 2, 3])),
+        ("one", "three", "two"),
+        ("a", "b"),
+    ),
     "no program": ((), (), ()),
     "the set that most programs wait for": (
         (
@@ -124,7 +163,7 @@ def test_first_comes_what_makes_most_programs_ready(case: str) -> None:
     programs, expected, ready = PROGRAMS[case]
     findings = [finding(number, package=name) for number, name in enumerate(("one", "two", "three"), 1)]
     decisions = decisions_of("npu", findings, programs)
-    first = decisions.first(len(expected) or 1)
+    first = decisions.first(min(len(expected), 2) or 1)
     if expected:
         assert [each.id for each in first] == list(expected)
     assert decisions.ready_after(first) == len(ready)

@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.report.reports import hostile, real
-from torchferry.core.finding import Finding, Grade, Location
+from torchferry.core.finding import Location
 from torchferry.core.messages import say
 from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
 from torchferry.report import (
@@ -25,7 +25,6 @@ from torchferry.report import (
     side_by_side,
     text_format,
 )
-from torchferry.report.model import Report
 from torchferry.report.programs import lines_of
 
 FORMATS = (csv_format, full_format, github_format, html_format, json_format, sarif_format)
@@ -68,16 +67,6 @@ def test_sarif_is_what_github_takes() -> None:
         for rule in run["tool"]["driver"]["rules"]:
             assert rule["shortDescription"]["text"]
             assert len(rule["properties"]["tags"]) <= 20
-
-
-def test_sarif_leaves_out_the_least_when_there_is_too_much() -> None:
-    many = [Finding("DEV101", Location("a.py", line, 1, line, 2), say("x"), Grade.NOTE) for line in range(1, 25_100)]
-    worst = Finding("EXT102", Location("z.cu", 1, 1, 1, 2), say("x"), Grade.MANUAL, blocker=True)
-    report = Report("npu", real().target_title, "x", 1, (*many, worst))
-    run = json.loads(sarif_format.render(report, "en"))["runs"][0]
-    assert len(run["results"]) == sarif_format.MAX_RESULTS
-    assert run["results"][0]["ruleId"] == "EXT102"
-    assert "left out" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
 
 
 def test_csv_opens_in_a_spreadsheet_without_formulas() -> None:

@@ -58,6 +58,7 @@ def migration(situation: Situation) -> list[Gate]:
     journals = readable_journals(situation.file.root)
     beside = originals(situation.file.root, journals)  # these stay CUDA's
     found = [finding for finding in report["findings"] if finding["grade"] != "note" and finding["path"] not in beside]
+    decided = [finding["decided_by"] for finding in report["findings"] if _stays_by_decision(finding)]
     left = [finding for finding in found if not finding["code"].startswith(terms.allow)]
     allowed = [finding for finding in found if finding not in left]
     changed, origin = _changed(situation, journals)
@@ -65,6 +66,7 @@ def migration(situation: Situation) -> list[Gate]:
         "style": terms.style,
         "residue": len(left),
         "allowed": len(allowed),
+        "decided": len(decided),
         "changed_count": None if changed is None else len(changed),
         "files": [{"path": path} for path in changed or ()],
     }
@@ -78,6 +80,14 @@ def migration(situation: Situation) -> list[Gate]:
     if allowed:
         places_left = say(
             "{places}, besides {count} that the accept file allows", places=places_left, count=len(allowed)
+        )
+    if decided:
+        names = ", ".join(dict.fromkeys(decided))
+        places_left = say(
+            "{places}, besides {count} that stay by a decision of {names}",
+            places=places_left,
+            count=len(decided),
+            names=names,
         )
     gates = [
         judge.held(
@@ -110,6 +120,11 @@ def migration(situation: Situation) -> list[Gate]:
     else:
         gates.append(judge.unjudged("paths", say("torchferry.toml has no `paths` table")))
     return gates
+
+
+def _stays_by_decision(finding: dict[str, Any]) -> bool:
+    """Whether somebody has decided that a place stays as it is (`torchferry decide`)."""
+    return finding["grade"] == "note" and bool(finding.get("decided_by"))
 
 
 def _such_as(situation: Situation, findings: list[dict[str, Any]]) -> Message:

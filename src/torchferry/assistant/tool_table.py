@@ -212,7 +212,8 @@ TOOLS = (
     ),
     ToolDescription(
         "show_decision",
-        "Show one decision: its choices with what each costs, the programs that wait for it, each place with its code.",
+        "Show one decision: its choices with what each costs, the programs that wait for it, each place with its code. "
+        "Takes a program, a rule or FILE:LINE too.",
         ("show",),
         (DECISION, PATH, TARGET, EXCLUDE),
         report=ReportForm.PRINTED,
@@ -220,8 +221,8 @@ TOOLS = (
     ),
     ToolDescription(
         "decide",
-        "Record what a person decided: accept leaves the places as they are, fix makes its edits safe for the next "
-        "apply_fixes. Ask the user before, never decide in their place; undo_fixes takes it back.",
+        "Settle what a person decided: accept leaves the places as they are, fix makes its edits and no others; both "
+        "are recorded. Ask the user before, never decide in their place; undo_fixes takes it back.",
         ("decide",),
         (
             DECISION,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,16 +22,15 @@ from torchferry.cli.options import (
 )
 from torchferry.cli.settings import RunSettings, settle
 from torchferry.cli.writing import creatable, writable, write_data
-from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.messages import say, say_plural
+from torchferry.core.errors import UsageError
+from torchferry.core.messages import say
 from torchferry.core.terminal import print_data, print_notice
 from torchferry.core.write_fence import WriteFence, require_in_roots
-from torchferry.migration.git import changed_by_others, uncommitted
-from torchferry.migration.journal import Journal, known_journals
+from torchferry.migration.journal import Journal
 from torchferry.migration.plan import Plan, plan
-from torchferry.migration.preconditions import check_not_migrated
+from torchferry.migration.preconditions import check_not_migrated, refuse_uncommitted
 from torchferry.migration.refused import refuse_changed
-from torchferry.migration.transaction import Write, apply, exclusive
+from torchferry.migration.transaction import apply, exclusive
 from torchferry.rules.analysis import analyse
 
 if TYPE_CHECKING:
@@ -188,7 +186,8 @@ def command(
                 print_notice(say("undid an interrupted migration to {target}", target=journal.target).render(lang))
             setting = settle(choices, rewrite=True)
             setting, planned = plan_of(setting, "in place" if kit else "", lang)
-            refuse_dirty(setting, planned.writes, allow_dirty)
+            if planned.writes and not allow_dirty:
+                refuse_uncommitted(setting.root)
             from torchferry.cli import migrated  # imported late, as below: while other processes examine files
 
             shown = migrated.Shown(output_format, output_file, quiet, verbose)
@@ -295,24 +294,6 @@ def _import_ahead() -> None:
     """Import what the rest of a migration needs, while other processes examine files."""
     importlib.import_module("torchferry.cli.migrated")
     importlib.import_module("hmac")
-
-
-def refuse_dirty(setting: RunSettings, writes: Sequence[Write], allow: bool) -> None:
-    """Refuse to write over changes that are in no commit, except those that a migration made."""
-    if allow or not writes:
-        return
-    ours = {change.path: change.after for journal in known_journals(setting.root) for change in journal.changes}
-    dirty = changed_by_others(setting.root, uncommitted(setting.root), ours)
-    if dirty:
-        raise TorchferryError(
-            say_plural(
-                "{count} file has changes that are not committed, such as {path}",
-                "{count} files have changes that are not committed, such as {path}",
-                count=len(dirty),
-                path=dirty[0],
-            ),
-            say("commit or stash them, or use --allow-dirty"),
-        )
 
 
 def _write_patch(planned: Plan, file: Path | None) -> None:

@@ -199,6 +199,15 @@ def settle(choices: Choices, rewrite: bool, environment: Environment | None = No
     return RunSettings(root, name, config, target, request, choices.style, placement, tuple(unusual))
 
 
+def decisions_folder(root: Path) -> Path:
+    """Return the real path of the folder whose file of decisions holds for a folder: the folder, or one above it."""
+    for folder in enclosing_folders(root):
+        path = folder / DECISIONS
+        if os.path.lexists(path) and not is_planted(path, root):
+            return folder
+    return Path(os.path.realpath(root))
+
+
 def decisions_of_project(root: Path, target: str) -> tuple[RecordedDecision, ...]:
     """Return what people decided about places below a folder, on a target, with paths from the folder.
 
@@ -207,24 +216,20 @@ def decisions_of_project(root: Path, target: str) -> tuple[RecordedDecision, ...
     Raises:
         UsageError: the file cannot be read, or contradicts itself.
     """
-    for folder in enclosing_folders(root):
-        path = folder / DECISIONS
-        if not os.path.lexists(path) or is_planted(path, root):
-            continue
-        below = Path(os.path.relpath(os.path.realpath(root), folder)).as_posix()
-        prefix = "" if below == "." else f"{below}/"
-        return tuple(
-            each._replace(
-                places=frozenset(
-                    place._replace(path=place.path.removeprefix(prefix))
-                    for place in each.places
-                    if place.path.startswith(prefix)
-                )
+    folder = decisions_folder(root)
+    below = Path(os.path.relpath(os.path.realpath(root), folder)).as_posix()
+    prefix = "" if below == "." else f"{below}/"
+    return tuple(
+        each._replace(
+            places=frozenset(
+                place._replace(path=place.path.removeprefix(prefix))
+                for place in each.places
+                if place.path.startswith(prefix)
             )
-            for each in read_decisions(folder)
-            if each.target == target
         )
-    return ()
+        for each in read_decisions(folder)
+        if each.target == target
+    )
 
 
 def project_name(root: Path) -> str:

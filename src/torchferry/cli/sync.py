@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli.choices import Choices
-from torchferry.cli.migrate import plan_of, refuse_dirty, tell_unknown
+from torchferry.cli.migrate import plan_of, tell_unknown
 from torchferry.cli.native import with_survey
 from torchferry.cli.options import selection_options, style_options
 from torchferry.cli.settings import RunSettings, settle
@@ -27,6 +27,7 @@ from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_data, print_notice, print_text
 from torchferry.core.write_fence import WriteFence
 from torchferry.migration.patch import patch
+from torchferry.migration.preconditions import refuse_uncommitted
 from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.migration.upstream import (
     LEFT_TO_DO,
@@ -108,7 +109,8 @@ def command(
         for file in files:
             tell(f"  {file.path}: {outcome_message(file).render(lang)}")
         if not diff:
-            refuse_dirty(setting, writes, allow_dirty)
+            if not allow_dirty:
+                refuse_uncommitted(setting.root)
             before = _report(setting)
             tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
             _tell_new(settle(choices, rewrite=False), before, files, upstream, lang)

@@ -75,7 +75,7 @@ def read_decisions(root: Path) -> tuple[RecordedDecision, ...]:
     except (toml.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             say("{path} is not TOML: {error}", path=path, error=error),
-            say("correct it (a git conflict?), or remove it and decide again"),
+            say("correct it, or remove it and decide again"),
         ) from None
     except OSError as error:
         raise UsageError(say("{path} cannot be read: {error}", path=path, error=error.strerror)) from None

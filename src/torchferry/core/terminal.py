@@ -68,6 +68,11 @@ def style(text: str, *styles: str) -> str:
     return f"\ufdd0{_NONCE}{codes}\ufdd1{visible(text)}\ufdd0{_NONCE}0\ufdd1"
 
 
+def unstyled(text: str) -> str:
+    """Return a text without the marks of its styles, as wide as it is printed."""
+    return _MARKS.sub("", text) if "\ufdd0" in text else text
+
+
 def print_text(*lines: str, end: str = "\n") -> None:
     """Print lines for people to standard output; a line end within one is escaped, too."""
     _print(sys.stdout, lines, end)

@@ -14,6 +14,7 @@ from typing import Any
 from torchferry import __version__
 from torchferry.core.files import LARGEST_SETTINGS, read_text
 from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say
 
 _HEADER = lazy_regex(r"\[(?P<list>\[)?(?P<name>[A-Za-z0-9_-]+)](?(list)])")
 _NAME = lazy_regex(r"[A-Za-z0-9_-]+")
@@ -109,10 +110,19 @@ def loads(text: str) -> dict[str, Any]:
     except RecursionError:
         raise TOMLDecodeError("it is nested too deeply") from None
     except ValueError as error:  # also of Python's int, which tomllib lets through
+        number = _conflict(text)
+        if number:
+            raise TOMLDecodeError(say("git left a conflict in line {line}; resolve it", line=number)) from None
         raise TOMLDecodeError(str(error)) from None
     if _LONG_NUMBER.search(text):
         _refuse_long_numbers(document)
     return document
+
+
+def _conflict(text: str) -> int:
+    """Return the line, from 1, where git has marked a conflict; 0 for none."""
+    lines = text.split("\n")
+    return next((number for number, line in enumerate(lines, 1) if line.startswith("<<<<<<< ")), 0)
 
 
 def _refuse_long_numbers(document: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ file beyond `MOST_OF_FILE` the head and the tail are read: a failure stands at t
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import stat
 import sys
@@ -116,6 +117,17 @@ class LogReader:
     def _no_folder(self, error: OSError) -> None:
         reason = say("cannot be read: {error}", error=error.strerror or str(error))
         self.not_read.append(NotRead(str(error.filename), reason))
+
+    @property
+    def expected(self) -> int | None:
+        """How many bytes are to be read, as far as sizes tell; None for standard input, which has none."""
+        sizes = []
+        for file in self.files:
+            if file.path is None:
+                return None
+            with contextlib.suppress(OSError):
+                sizes.append(min(max(file.path.stat().st_size - file.start, 0), MOST_OF_FILE))
+        return sum(sizes)
 
     def blocks(self, file: LogFile) -> Iterator[Block]:
         """Yield a log in blocks; nothing for what is no log, of which `not_read` then says why.

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.backends.errors import ErrorMatch, KnownError
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import say_plural
+from torchferry.core.messages import say, say_plural
+from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader, NotRead
 from torchferry.diagnosis.literals import LiteralSearch
@@ -124,10 +125,11 @@ class Scan:
         self._kinds: dict[tuple[str, frozenset[str]], int] = {}
         self._known_kinds: set[tuple[str, frozenset[str]]] = set()
         self._exceptions: set[tuple[str, str, object]] = set()
-        for file in reader.files:
-            self._file(file)
+        with doing(say("reading logs"), reader.expected, in_bytes=True) as work:
+            for file in reader.files:
+                self._file(file, work)
 
-    def _file(self, file: LogFile) -> None:
+    def _file(self, file: LogFile, work: Work) -> None:
         named = writer_of_path(file.name)
         before: list[bytes] = []
         number = 0
@@ -138,6 +140,7 @@ class Scan:
             self._block(file, block, lines, named, before)
             before = [*before, *lines][-_LOOKED_BACK:]
             self.lines += len(lines)
+            work.reach(self.reader.size)
             number = block.line + len(lines) if block.line else 0
         unlooked = sum(
             count - MOST_OF_KIND

@@ -1,4 +1,4 @@
-"""Whether a tree was migrated already, and where to: a second target cannot be reached from a first one's code."""
+"""What keeps a tree from being written: it was migrated to another target, or has changes that are in no commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from torchferry.backends import registry
 from torchferry.backends.target import Target
 from torchferry.core.errors import TorchferryError
-from torchferry.core.messages import say
+from torchferry.core.messages import say, say_plural
+from torchferry.migration.git import changed_by_others, uncommitted
 from torchferry.migration.journal import known_journals
 from torchferry.rules.analysis import Analysis
 from torchferry.rules.imports.plugin_import import device_findings
@@ -62,3 +63,23 @@ def _imported_plugin(root: Path, target: Target, analysis: Analysis) -> str | No
         if match is not None:
             return match.group().rstrip(".")
     return None
+
+
+def refuse_uncommitted(root: Path) -> None:
+    """Refuse to write over changes that are in no commit, except those that torchferry made.
+
+    Raises:
+        TorchferryError: there are such changes, or git cannot say.
+    """
+    ours = {change.path: change.after for journal in known_journals(root) for change in journal.changes}
+    dirty = changed_by_others(root, uncommitted(root), ours)
+    if dirty:
+        raise TorchferryError(
+            say_plural(
+                "{count} file has changes that are not committed, such as {path}",
+                "{count} files have changes that are not committed, such as {path}",
+                count=len(dirty),
+                path=dirty[0],
+            ),
+            say("commit or stash them, or use --allow-dirty"),
+        )

@@ -148,13 +148,16 @@ class Surroundings:
 
     def condition(self, path: str, test: ast.expr, *, wanted: bool) -> str:
         """Return a condition of a file as people read it, with its place."""
+        line = getattr(test, "lineno", 0)
+        if not wanted and isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, wanted = test.operand, True
         if test not in self._texts:
             loaded = self._sources.file(path)
             assert loaded is not None
             text = " ".join(loaded[0].source.text[slice(*_span(loaded[0], test))].split())
             self._texts[test] = text if len(text) <= _LONGEST_CONDITION else f"{text[: _LONGEST_CONDITION - 3]}..."
         shown = self._texts[test]
-        return f"{shown if wanted else f'not ({shown})'} ({path}:{getattr(test, 'lineno', 0)})"
+        return f"{shown if wanted else f'not ({shown})'} ({path}:{line})"
 
     # --- attempts, and what fails ---
 

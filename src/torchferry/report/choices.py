@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
+from torchferry.core.finding import Anchor, Finding
 from torchferry.core.messages import Bilingual, Message, noted, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.recorded_decisions import ACCEPT, FIX, DecidedPlace
@@ -14,8 +17,9 @@ from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
 _VERBS = frozenset({
-    "ask", "build", "call", "check", "install", "leave", "load", "look", "most", "name", "pass", "port", "read",
-    "replace", "run", "set", "simulate", "train", "try", "turn", "use", "write",
+    "allocate", "ask", "build", "call", "catch", "check", "choose", "compile", "draw", "install", "keep", "leave",
+    "load", "look", "most", "move", "name", "pass", "pin", "port", "quantise", "read", "register", "remove", "replace",
+    "run", "set", "simulate", "take", "train", "try", "turn", "use", "write",
 })  # fmt: skip
 """What a part of a remark of a table begins with that says what to do, such as `use the CPU build of torch`."""
 
@@ -66,6 +70,26 @@ def decided_places(decision: ReportedDecision, choice: str) -> frozenset[Decided
         for finding in decision.findings
         if is_decided_by(finding, choice)
     )
+
+
+def changing_with(findings: Iterable[Finding], decision: ReportedDecision) -> frozenset[tuple[str, str, Anchor]]:
+    """Return the keys of the findings that change when the edits of a decision are made: its own, and their groups.
+
+    Args:
+        findings: Those of its report.
+        decision: The decision.
+    """
+    chosen = [each for each in decision.findings if is_decided_by(each, FIX)]
+    keys = {each.key for each in chosen}
+    groups = {(each.location.path, group) for each in chosen for group in (each.group, *each.needs) if group}
+    of_groups = [each for each in findings if each.edits and (each.group or each.needs)]
+    is_more = True
+    while is_more:
+        more = [each for each in of_groups if (each.location.path, each.group) in groups and each.key not in keys]
+        keys |= {each.key for each in more}
+        groups |= {(each.location.path, need) for each in more for need in each.needs}
+        is_more = bool(more)
+    return frozenset(keys)
 
 
 def _edits(decision: ReportedDecision) -> list[DecisionChoice]:
@@ -137,12 +161,19 @@ def _advice_in(message: Message) -> Bilingual | None:
 
 
 def _brief(remark: Bilingual) -> Message:
-    """Return the part of a remark that says what to do; where none does, why the code has to change."""
+    """Return the part of a remark that says what to do, or what must be done; else why the code has to change."""
     parts, chinese = [part.removeprefix("else ") for part in remark.en.split("; ")], remark.zh.split("；")
     number = next((number for number, part in enumerate(parts) if part.partition(" ")[0] in _VERBS), None)
-    if number is None:
+    needed = next((number for number, part in enumerate(parts) if " must " in part), None) if number is None else number
+    if needed is None:
         return say("change the code ({why})", why=remark)
-    return say("{text}", text=Bilingual(parts[number], chinese[number] if len(chinese) == len(parts) else remark.zh))
+    part = Bilingual(parts[needed], chinese[needed] if len(chinese) == len(parts) else remark.zh)
+    if number is not None:
+        return say("{text}", text=part)
+    clause = part.en.rpartition(", ")[2]
+    if " must " in clause:
+        part = Bilingual(clause, part.zh.rpartition("，")[2])
+    return say("change the code ({why})", why=part)
 
 
 def _packages_of(decision: ReportedDecision) -> tuple[str, ...]:

@@ -26,6 +26,9 @@ _LONGEST_SUBJECT = 30
 _LEAST_ANSWERS = 24
 """Columns that the answers of a row have in any case."""
 
+_STEP = 4
+"""Columns by which answers are shortened until they have room."""
+
 _SHORTEST_ANSWER = 12
 """Columns that an answer is not cut below."""
 
@@ -116,9 +119,16 @@ class DecisionRow(NamedTuple):
         """Return it in one line or, where that is too short, in several."""
         if self.columns <= layout.width or most == 1:
             return [self.line(layout)]
-        first, *others = layout.wrapped(f"{self.names}  {self.text}", "  ", most, "      ")
-        begin = f"  {self.names}"
-        painted = f"  {layout.paint(self.names, 'manual')}{first[len(begin) :]}" if first.startswith(begin) else first
+        begin = f"{self.names}  {self.words}"
+        room, rows = display_width(self.text), [*layout.wrapped(f"{self.names}  {self.text}", "  ", None, "      ")]
+        while len(rows) > most and room > _LEAST_ANSWERS:  # the longest answers are cut, and none is lost
+            room -= _STEP
+            rows = [*layout.wrapped(f"{begin}{_within(self.answers, room)}", "  ", None, "      ")]
+        if len(rows) > most:
+            rows = [*layout.wrapped(f"{self.names}  {self.text}", "  ", most, "      ")]
+        first, *others = rows
+        ids = f"  {self.names}"
+        painted = f"  {layout.paint(self.names, 'manual')}{first[len(ids) :]}" if first.startswith(ids) else first
         return [painted, *others]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from torchferry.backends.target import Target
-from torchferry.core.finding import Effect, Finding, Grade, Location
+from torchferry.core.finding import Effect, Finding, Grade, Location, Stage
 from torchferry.core.messages import Message, Value, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import Judged, Obstacle, Verdict
@@ -63,7 +63,7 @@ class ReportedDecision(NamedTuple):
     @property
     def subjects(self) -> tuple[str, ...]:
         """The things of which its messages say the same, each once; the first one is that of `message`."""
-        named = (without_subject(each.message)[1] for each in self.findings)
+        named = (without_subject(each.message)[1] for each in self.findings if followed_line(each) is None)
         return tuple(dict.fromkeys(name for name in (without_subject(self.message)[1], *named) if name))
 
     @property
@@ -130,17 +130,21 @@ class Decisions(NamedTuple):
         """Return the decisions with which most programs become ready soonest; where no program waits, the worst ones.
 
         Of the programs that are left, each time that set of decisions is taken that makes most programs ready for each
-        decision, and of equal ones that with the fewest places. Those that are chosen come in the order of all.
+        decision, and of equal ones that with the fewest places. Those that are chosen come in the order of all. Where
+        no set is so small, the best one is taken whole: a part of it would make nothing ready.
         """
         by_id = {each.id: each for each in self.all}
         waiting = Counter(frozenset(ids) for ids in self.of_program.values())
         chosen: dict[str, None] = {}
-        while waiting and len(chosen) < most:
-            needed = min(waiting, key=partial(_cost, waiting, frozenset(chosen), by_id))
-            chosen |= dict.fromkeys(sorted(needed, key=list(by_id).index))
+        while waiting:
+            settled = frozenset(chosen)
+            fitting = [each for each in waiting if not chosen or len(each | settled) <= most]
+            if not fitting:
+                break
+            needed = min(fitting, key=partial(_cost, waiting, settled, by_id))
+            chosen |= dict.fromkeys(needed)
             waiting = Counter({other: count for other, count in waiting.items() if not other <= chosen.keys()})
-        ids = chosen or dict.fromkeys(each.id for each in self.to_decide)
-        first = frozenset([*ids][:most])
+        first = frozenset(chosen or [each.id for each in self.to_decide][:most])
         return tuple(each for each in self.all if each.id in first)
 
     def ready_after(self, decided: Iterable[ReportedDecision]) -> int:
@@ -169,7 +173,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
         findings: What was found.
         programs: The programs and their verdicts.
     """
-    keys = _Keys(target)
+    keys = _Keys(target, findings)
     groups: defaultdict[_Key, _DecisionGroup] = defaultdict(_DecisionGroup)
     by_place: dict[tuple[Location, str], _Key] = {}
     at: defaultdict[Location, list[_Key]] = defaultdict(list)
@@ -220,9 +224,7 @@ def _rank(decision: ReportedDecision) -> tuple[object, ...]:
 
 
 def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
-    findings = tuple(
-        sorted(group.findings, key=lambda each: (not each.blocker, each.grade is not Grade.MANUAL, each.location.order))
-    )
+    findings = tuple(sorted(group.findings, key=_rank_of_place))
     obstacles = [obstacle for _, obstacle in group.ways]
     first = findings[0] if findings else None
     places = {each.location: None for each in findings}
@@ -247,18 +249,49 @@ def _decision(name: str, group: _DecisionGroup) -> ReportedDecision:
     )
 
 
+def _rank_of_place(finding: Finding) -> tuple[object, ...]:
+    """Return what the places of a decision are sorted by: the first one says what is to be decided."""
+    follows = followed_line(finding) is not None
+    return not finding.blocker, finding.grade is not Grade.MANUAL, follows, finding.location.order
+
+
+def followed_line(finding: Finding) -> int | None:
+    """Return the line of the place because of which another one is to be decided, or read; None where it is its own."""
+    if not any(each.stage is Stage.GROUP for each in finding.regradings):
+        return None
+    reason = dict(finding.message.values).get("reason")
+    line = dict(reason.values).get("line") if isinstance(reason, Message) else None
+    return int(line) if isinstance(line, str) and line.isdecimal() else None
+
+
 class _Keys:
     """Tells which findings belong to one decision."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, findings: Iterable[Finding]) -> None:
         self._target = Target.named(target)
         self._texts: dict[Message, str] = {}
+        self._causes: dict[tuple[str, int, Grade], Finding] = {}
+        asked = [
+            each
+            for each in findings
+            if each.grade in (Grade.MANUAL, Grade.UNSAFE)
+            and followed_line(each) is None
+            and not rule_facts(each.code).unresolved  # what waits for such a place is still to be decided
+        ]
+        for finding in sorted(asked, key=lambda each: (each.location.order, each.code)):
+            place = finding.location
+            self._causes.setdefault((place.path, place.line, finding.grade), finding)
 
     def of(self, finding: Finding) -> _Key:
         """Return what a finding is grouped by: a thing that several rules speak of, or the rule and what it says.
 
-        What it says is taken in CUDA's words, so that it is the same once the file is migrated.
+        What it says is taken in CUDA's words, so that it is the same once the file is migrated. What changes only with
+        another place belongs to the decision about that.
         """
+        line = followed_line(finding)
+        cause = None if line is None else self._causes.get((finding.location.path, line, finding.grade))
+        if cause is not None:
+            return self.of(cause)
         thing = finding.package or finding.lacks or finding.installs
         if thing:
             return ("", slug(thing))
@@ -282,7 +315,7 @@ def without_subject(message: Message) -> tuple[Message, str]:
     return message, ""
 
 
-_COUNTED = ("count", "lines")
+_COUNTED = ("count", "line", "lines", "place")
 """Values of a message that belong to its place alone: how many things are there, and where."""
 
 
@@ -310,13 +343,13 @@ def _summed(messages: Sequence[Message]) -> Message:
         elif name == "count" and len(numbers) == len(others):
             values.append((name, str(sum(numbers))))
         else:
-            values.append((name, "..." if name == "lines" and len(set(others)) > 1 else value))
+            values.append((name, "..." if name in _COUNTED[1:] and len(set(others)) > 1 else value))
     return first._replace(values=tuple(values))
 
 
 def slug(thing: str) -> str:
-    """Return a thing, such as `mmcv built with MMCV_WITH_OPS=1`, as an id has it: by its first word."""
-    word = next(iter(thing.split(maxsplit=1)), "")
+    """Return a thing, such as `mmcv built with MMCV_WITH_OPS=1` or `Lightning's x`, as an id has it: its first word."""
+    word = next(iter(thing.split(maxsplit=1)), "").removesuffix("'s")
     return _NOT_IN_IDS.sub("-", word).strip("-.") or "-"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from operator import not_
 
 from torchferry.core.finding import Grade
@@ -44,9 +44,6 @@ _BETWEEN_ROWS = ";  "
 _LEAST_ROOM = 4
 """Lines of the first screen that the decisions have in any case."""
 
-_LEAST_PURPOSE = 16
-"""Columns of what a command is for; where there are fewer, it is left out."""
-
 _LONGEST_NAME = 32
 """Columns of the name of a program where there is no room for it."""
 
@@ -63,10 +60,11 @@ class ProgramClass(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """A command that comes next, and what it is for."""
+    """A command that comes next, what it is for, and the same in ever fewer words."""
 
     command: str
     purpose: Message
+    briefly: tuple[Message, ...] = ()
 
 
 def program_counts(report: Report, layout: TextLayout, most: int = MOST_CLASSES) -> Iterator[str]:
@@ -144,7 +142,7 @@ def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
         return
     words = say_in("verdict", "ready")
     if Verdict.FIXES in good:
-        words = say("{verdict}, after fixes: {count}", verdict=words, count=len(good[Verdict.FIXES].programs))
+        words = say("{verdict}, {count} of them after fixes", verdict=words, count=len(good[Verdict.FIXES].programs))
     if Verdict.WITHOUT in good:
         programs = good[Verdict.WITHOUT].programs
         names = _things(each for judged in programs for each in judged.optional)
@@ -219,8 +217,8 @@ def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> Screen
             return ScreenDecisions(first, tuple(lines), ())
     looked, rest = ordered[: room * _MOST_IN_LINE], ordered[room * _MOST_IN_LINE :]
     alone = [decision_row((each,), report.target, layout.lang) for each in looked]
-    grouped = _grouped(alone, report.target, brief)
     is_first = frozenset(each.id for each in first)
+    grouped = _grouped(alone, is_first, report.target, brief)
     without_words = [
         row if any(each.id in is_first for each in row.decisions) else row._replace(words="", subject="")
         for row in grouped
@@ -253,17 +251,20 @@ def _with_texts(
         yield from layout.wrapped(text_of(each, layout), "      ", text_lines)
 
 
-def _grouped(rows: Iterable[DecisionRow], target: str, layout: TextLayout) -> list[DecisionRow]:
+def _grouped(rows: Iterable[DecisionRow], first: Container[str], target: str, layout: TextLayout) -> list[DecisionRow]:
     """Return rows of which those with the same answers are one, in the order of their first ones.
 
-    So many share a row that their ids leave room for the answers.
+    So many share a row that their ids leave room for the answers. What stops programs stands beside nothing else, and
+    what comes first (`first` has the ids) beside nothing that does not.
     """
     groups: list[list[DecisionRow]] = []
-    last: dict[tuple[str, ...], list[DecisionRow]] = {}
+    last: dict[tuple[object, ...], list[DecisionRow]] = {}
     for row in rows:
-        group = last.get(row.answers)
+        (decision,) = row.decisions
+        alike = decision.id in first, bool(decision.stopped), bool(decision.undecided), row.answers
+        group = last.get(alike)
         if group is None or display_width(", ".join(each.names for each in (*group, row))) > layout.width // 2:
-            group = last[row.answers] = []
+            group = last[alike] = []
             groups.append(group)
         group.append(row)
     return [
@@ -340,25 +341,29 @@ def first_decisions(report: Report, shown: ScreenDecisions, layout: TextLayout) 
     if not shown.lines:
         return
     yield ""
-    yield layout.paint(layout.cut(_title(report, shown.first).render(layout.lang)), "path")
+    titles = [each.render(layout.lang) for each in _titles(report, shown.first)]
+    fitting = next((each for each in titles if display_width(each) <= layout.width), layout.cut(titles[-1]))
+    yield layout.paint(fitting, "path")
     yield from shown.lines
 
 
-def _title(report: Report, first: Sequence[ReportedDecision]) -> Message:
-    """Return the title above the decisions: how many there are, in how many places, and what the first ones free."""
+def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Message]:
+    """Yield the title above the decisions, with what the first ones free, and then the same in fewer words."""
     decisions = report.decisions
-    title = say("{decisions}, each with its answers", decisions=counted_decisions(decisions.to_decide))
+    counted = counted_decisions(decisions.to_decide)
+    titles = [say("{decisions}, each with its answers", decisions=counted), counted]
     ready = decisions.ready_after(first)
-    if ready and len(first) < len(decisions.to_decide):
-        freed = say_plural(
-            "programs that the first one frees: {ready} of {waiting}",
-            "programs that the first {count} free: {ready} of {waiting}",
-            count=len(first),
-            ready=ready,
-            waiting=len(decisions.of_program),
-        )
-        title = say("{decisions}; {freed}", decisions=title, freed=freed)
-    return title
+    if not ready or len(first) >= len(decisions.to_decide):
+        yield from titles
+        return
+    freed = say_plural(
+        "programs that the first one frees: {ready} of {waiting}",
+        "programs that the first {count} free: {ready} of {waiting}",
+        count=len(first),
+        ready=ready,
+        waiting=len(decisions.of_program),
+    )
+    yield from (say("{decisions}; {freed}", decisions=title, freed=freed) for title in titles)
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:
@@ -382,16 +387,18 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
-        yield NextStep(f"torchferry migrate {words}", purpose)
+        brief = say_plural("makes the one safe fix", "makes the {count} safe fixes", count=count)
+        yield NextStep(f"torchferry migrate {words}", purpose, (brief,))
     if report.by_grade[Grade.UNSAFE]:
         count = report.by_grade[Grade.UNSAFE]
         shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        purpose = say("its code and its answers")
+        purposes = [say("its code and its answers")]
         if any(can_be_accepted(each) for each in report.decisions.to_decide):
-            purpose = say("its code and answers (accept: it stays as it is)")
-        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purpose)
+            whole = say("its code and answers (accept: it stays as it is)")
+            purposes = [whole, say("code, answers; accept: it stays as it is"), *purposes]
+        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purposes[0], tuple(purposes[1:]))
 
 
 def further_steps(report: Report, paths: Sequence[str]) -> Iterator[NextStep]:
@@ -425,10 +432,11 @@ def next_commands(
         steps = [*further_steps(report, paths)]
     yield ""
     title = say("Next:").render(lang)
-    for command, purpose in steps:
-        line = f"{title} {visible(command)}"
+    for step in steps:
+        line = f"{title} {visible(step.command)}"
         room = layout.width - display_width(f"{line}  # ")
-        about = cut(purpose.render(lang), room) if room >= _LEAST_PURPOSE else ""  # a command is never cut
+        purposes = (each.render(lang) for each in (step.purpose, *step.briefly))
+        about = next((words for words in purposes if display_width(words) <= room), "")  # a command is never cut
         yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
     if alone is not None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
-from torchferry.core.messages import Message, say, say_plural
+from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.programs.model import Judged, Obstacle, Verdict
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
@@ -245,7 +245,7 @@ def _work_by_grade(report: Report) -> Message | None:
         phrase = say_plural("one decision", "{count} decisions", count=len(decisions))
         places = sum(len(each.places) for each in decisions)
         if places > len(decisions):
-            phrase = say("{decisions} in {count} places", decisions=phrase, count=places)
+            phrase = say_in("work", "{decisions} in {count} places", decisions=phrase, count=places)
         parts.append(phrase)
     if len(parts) == 3:
         return say("{first}, {second} and {third}", first=parts[0], second=parts[1], third=parts[2])

@@ -8,7 +8,7 @@ from torchferry.core.finding import Finding, Stage
 from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Verdict
+from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Unread, Verdict
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report
@@ -161,16 +161,18 @@ def program_object(judged: Judged, lang: str) -> dict[str, Any]:
         "unverified": [
             {"package": item.package, "place": item.place, "carries": item.carries} for item in judged.unverified
         ],
-        "unread": [
-            {
-                "place": unread.place,
-                "reason": unread.reason.render(lang),
-                "chain": [*map(str, unread.chain), unread.place],
-            }
-            for unread in judged.unread
-        ],
+        "unread": [unread_object(unread, lang) for unread in judged.unread],
         "files": judged.files,
         "settled": _settled_object(judged.settled, lang) if judged.settled is not None else None,
+    }
+
+
+def unread_object(unread: Unread, lang: str) -> dict[str, Any]:
+    """Return something that a program reaches and that was not read as JSON holds it."""
+    return {
+        "place": unread.place,
+        "reason": unread.reason.render(lang),
+        "chain": [*map(str, unread.chain), unread.place],
     }
 
 

@@ -17,6 +17,7 @@ from torchferry.report.decisions import ReportedDecision, effect_words
 from torchferry.report.excerpts import ReadLines
 from torchferry.report.json_format import decision_object, finding_object
 from torchferry.report.programs import chain_of, own_circumstance, shared_conditions
+from torchferry.report.show_places import code_lines
 from torchferry.report.text_layout import TextLayout
 
 _MOST_WAYS = 10
@@ -61,9 +62,7 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
         effects = dict.fromkeys(effect_words(finding.effect) for finding in by_place.get(place, ()))
         about = ", ".join([codes, *(effect.render(lang) for effect in effects)]) if codes else ""
         yield visible(f"  {place}{f'  ({about})' if about else ''}")
-        for number, text in read(place):
-            mark = ">" if place.line <= number <= place.end_line else " "
-            yield layout.cut(f"    {mark} {number:>5} | {visible(text)}")
+        yield from code_lines(place, read, layout)
     yield from _entry_lines(decision, target, layout)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import cut, display_width, say, say_plural
-from torchferry.core.terminal import visible
+from torchferry.core.terminal import unstyled, visible
 from torchferry.programs.model import Verdict
 from torchferry.report.decision_lines import (
     decision_lines,
@@ -77,11 +77,12 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
     """
     brief = [*_verdict(report, layout, is_brief=len(report.programs) >= FEW)]
     yield from (layout.paint(line, "verdict") for line in brief)
-    count = 0
-    for line in _below_verdict(report, layout, paths, SCREEN - sum(map(layout.rows, brief))):
-        yield from layout.limited(line)
-        count += 1
-    if count > SCREEN:
+    rows = sum(map(layout.rows, brief))
+    for line in _below_verdict(report, layout, paths, SCREEN - rows):
+        for part in layout.limited(line):
+            yield part
+            rows += layout.rows(unstyled(part))
+    if rows >= SCREEN:  # a prompt behind it would push the first line off the screen
         yield ""
         yield from (layout.paint(line, "verdict") for line in _verdict(report, layout))
 
@@ -115,7 +116,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
         yield from _behind_empty_line(_briefly(report, decisions, shown, layout, paths))
     yield from accepted_lines(report, layout)
     if verbose:
-        yield from _behind_empty_line(_left_alone(report, lang))
+        yield from _behind_empty_line(_left_alone(report, layout))
         yield from _native(report, layout)
     yield from package_lines(report, lang, paint)
     if verbose:
@@ -154,15 +155,15 @@ def _briefly(
     yield from decision_rows(shown.left, report.target, layout)
     yield from unresolved_lines(report, layout)
     yield from fix_lines(decisions.to_read, layout)
-    yield from _left_alone(report, layout.lang)
+    yield from _left_alone(report, layout)
     yield from _native(report, layout)
     if report.unlooked:
         names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unlooked]
         separator = "；" if layout.lang == "zh" else "; "
         line = say("Not examined ({count}): {names}", count=len(names), names=separator.join(names))
         yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNLOOKED)
-    for command, purpose in further_steps(report, paths):
-        whole = say("All of it, {what}: {command}", what=purpose, command=visible(command))
+    for step in further_steps(report, paths):
+        whole = say("All of it, {what}: {command}", what=step.purpose, command=visible(step.command))
         yield whole.render(layout.lang)
 
 
@@ -183,7 +184,7 @@ def _native(report: Report, layout: TextLayout) -> Iterator[str]:
     if layout.verbose:
         yield ""
         yield from native_lines(report.native, layout.lang, True)
-    else:
+    elif report.native.command or report.native.kernels or report.native.items:
         yield visible(native_line(report.native).render(layout.lang))
 
 
@@ -264,8 +265,9 @@ def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
         yield from layout.wrapped(visible(finding.message.render(layout.lang)), "      ")
 
 
-def _left_alone(report: Report, lang: str) -> Iterator[str]:
-    """Yield what torchferry changes itself, and what stays as it is, in one line."""
+def _left_alone(report: Report, layout: TextLayout) -> Iterator[str]:
+    """Yield what torchferry changes itself, and what stays as it is."""
+    lang = layout.lang
     counts = report.by_grade
     parts = []
     if counts[Grade.SAFE]:
@@ -281,4 +283,6 @@ def _left_alone(report: Report, lang: str) -> Iterator[str]:
         )
         parts.append(notes)
     if parts:
-        yield ("" if lang == "zh" else " ").join(part.render(lang) for part in parts)
+        width = layout.width if layout.is_terminal else LONGEST
+        sentences = ("" if lang == "zh" else " ").join(part.render(lang) for part in parts)
+        yield from layout._replace(width=width).wrapped(sentences, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchferry.core.finding import Finding, Grade
+from torchferry.core.finding import Anchor, Finding, Grade
 from torchferry.core.record import NamedTuple
 from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.rules.base import Context
@@ -23,6 +23,7 @@ class Selection(NamedTuple):
         unsafe: Whether unsafe fixes are applied too.
         per_file: For each pattern of paths, codes or families to leave out there.
         decided: What people decided about places, on the target.
+        only: What the findings are known by whose fixes alone are applied, as `Finding.key` has it; None for all.
     """
 
     select: tuple[str, ...] = ()
@@ -30,6 +31,7 @@ class Selection(NamedTuple):
     unsafe: bool = False
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
     decided: tuple[RecordedDecision, ...] = ()
+    only: frozenset[tuple[str, str, Anchor]] | None = None
 
     def wants(self, code: str, path: str) -> bool:
         """Whether findings with this code are reported for this file."""
@@ -43,6 +45,8 @@ class Selection(NamedTuple):
 
     def applies(self, finding: Finding) -> bool:
         """Whether the finding's fix is applied."""
+        if self.only is not None and finding.key not in self.only:
+            return False
         return bool(finding.edits) and (finding.grade is Grade.SAFE or (self.unsafe and finding.grade is Grade.UNSAFE))
 
 

@@ -112,14 +112,16 @@ def _refused(context: PythonContext, reading: CapabilityRead) -> _Decision | Non
                     found=value,
                     target=context.target.title,
                 )
+                effect = Effect.RAISES
                 if bears is Bears.OPEN:
+                    effect = Effect.UNKNOWN
                     message = say(
                         "`{found}` is None on {target}, and whether this line accepts None is UNKNOWN; check for "
                         "the needed feature",
                         found=value,
                         target=context.target.title,
                     )
-                return _Decision(use.node, (use.node, "None"), message)
+                return _Decision(use.node, (use.node, "None"), message, effect)
     return None
 
 

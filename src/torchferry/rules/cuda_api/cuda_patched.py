@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterable
 
 from torchferry.core.finding import Effect, Finding, Grade
-from torchferry.core.messages import say_plural
+from torchferry.core.messages import say, say_plural
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.references import CUDA_NAMES
 
@@ -26,6 +26,7 @@ class CudaPatched(Rule):
 
     CODE = "CUD108"
     EFFECT = Effect.UNKNOWN
+    ANSWERS = (say("leave it out on the target"), say("port it by hand"))
     WORDS = CUDA_NAMES
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 from torchferry.core.finding import Effect
+from torchferry.core.messages import say
 from torchferry.rules.file.problems import FileProblem
 
 
@@ -20,3 +21,4 @@ class UnparsableFile(FileProblem):
 
     CODE = "FIL103"
     EFFECT = Effect.UNKNOWN
+    ANSWERS = (say("make it parse"), say("leave it out (`--exclude`)"))

@@ -20,7 +20,7 @@ from torchferry.core.messages import noted, say
 from torchferry.rules.base import PythonContext, Rule
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.guarded import is_guarded
-from torchferry.rules.missing_kernel import without_kernel
+from torchferry.rules.missing_kernel import effect_without_kernel, without_kernel
 
 _OPERATORS = {
     "nms": "nms",
@@ -76,7 +76,8 @@ class TorchvisionOperator(Rule):
                 without=without_kernel(context.target),
             )
             # what the card does decides, and not whether a remedy is known
-            yield self.finding(context, context.file.span(node), noted(message, row.remark), Grade.MANUAL)
+            message, effect = noted(message, row.remark), effect_without_kernel(context.target)
+            yield self.finding(context, context.file.span(node), message, Grade.MANUAL, effect=effect)
 
 
 def _uses(context: PythonContext) -> Iterator[tuple[ast.expr, str, str]]:

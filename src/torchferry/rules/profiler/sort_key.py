@@ -41,6 +41,7 @@ class SortKey(Rule):
 
     CODE = "PRF102"
     EFFECT = Effect.RAISES
+    ANSWERS = (say("read the trace that the profiler writes"),)
     WORDS = ("cuda_time", "cuda_memory_usage")
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
