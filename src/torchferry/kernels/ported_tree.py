@@ -204,6 +204,7 @@ def port_tree(
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
+    names: set[str] = set()  # what the files declare
     files: list[PortedFile] = []
     items: list[ReviewItem] = list(_foreign(listing.paths, target))
     kernel_suffixes = tuple(row.use for row in table.suffixes.values()) if only is not None else ()
@@ -216,7 +217,7 @@ def port_tree(
                     ReviewItem(path, 1, 1, "unread", say("the file is binary, or in UTF-16: it is copied"), "")
                 )
             else:
-                done = port_text(path, decode(data), judge, known, limit, words)
+                done = port_text(path, decode(data), judge, known, limit, words, None, names)
                 ported[path] = done
                 after = encode(_with_texts(done.text, chosen.texts)) if done.replacements or chosen.texts else data
                 if not data.isascii() and not _is_utf8(data):
@@ -225,12 +226,12 @@ def port_tree(
     for path in listing.left:
         message = say("the file is a link out of the project, and was not read")
         items.append(ReviewItem(path, 1, 1, "not-read", message, ""))
-    _with_macros(ported, files, judge, known, limit)
+    _with_macros(ported, files, judge, known, limit, names)
     if any(file.builds for file in files):
         half = has_half_in_host_code(files)
         settings = BuildSettings(target, build_style, {}, tuple(ignored), chosen.names, half)
         files = [file if not file.builds else _ported_build(file, settings, items) for file in files]
-    declared = frozenset[str]().union(*(done.declared for done in ported.values()))
+    declared = frozenset(names)
     items += _items_of(ported, declared)
     items += _kernel_sentences(ported)
     for rule in chosen.rules:
@@ -290,6 +291,7 @@ def _with_macros(
     judge: WordJudge,
     known: frozenset[str],
     limit: int | None,
+    declared: set[str],
 ) -> None:
     """Read the files again that use a macro of the tree which stands for a kernel or a launch.
 
@@ -304,7 +306,7 @@ def _with_macros(
         source = SourceTokens(decode(file.before))
         used |= {use.macro.name: use.macro for use in uses_of(source, source.code, macros)}
     for file in naming if used else ():
-        ported[file.path] = port_text(file.path, decode(file.before), judge, known, limit, None, used)
+        ported[file.path] = port_text(file.path, decode(file.before), judge, known, limit, None, used, declared)
 
 
 def _ported_build(file: PortedFile, settings: BuildSettings, items: list[ReviewItem]) -> PortedFile:
@@ -326,7 +328,7 @@ def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Ite
     for path, done in ported.items():
         yield from done.items
         for each in _left(done, declared):
-            yield ReviewItem(path, *each.places[0], each.kind, each.message, each.excerpt)
+            yield each.item(path)
 
 
 def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
@@ -355,7 +357,7 @@ def _unknown_names(ported: Mapping[str, PortedText], declared: Container[str]) -
     for path, done in ported.items():
         for each in _left(done, declared):
             if each.kind == UNKNOWN:
-                yield from (UnknownName(each.name, path, line, column) for line, column in each.places)
+                yield from (UnknownName(each.name, path, line, column) for line, column in each.places())
 
 
 def _own_names(

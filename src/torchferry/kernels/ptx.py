@@ -323,7 +323,7 @@ def reached(kernel: FunctionPtx, functions: Iterable[FunctionPtx]) -> tuple[PtxU
         by_name.setdefault(function.name, []).append(function)
     uses, met, left = list(kernel.uses), {kernel.name}, [kernel]
     while left:
-        for name in left.pop().words() & (by_name.keys() - met):
+        for name in sorted(left.pop().words() & (by_name.keys() - met)):
             met.add(name)
             for function in by_name[name]:
                 uses += function.uses
