@@ -34,7 +34,7 @@ class Unexplained(NamedTuple):
         declared_as: The word that a declaration has to have for the name to be the project's own.
         kind: The kind of review item that it is if no file declares it.
         offsets: Where it stands in the file, in order.
-        count: How often the file has it.
+        uses: How often the file has it.
         source: The file.
     """
 
@@ -42,7 +42,7 @@ class Unexplained(NamedTuple):
     declared_as: str
     kind: str
     offsets: tuple[int, ...]
-    count: int
+    uses: int
     source: SourceTokens
 
     def places(self) -> Iterator[tuple[int, int]]:
@@ -56,7 +56,7 @@ class Unexplained(NamedTuple):
 
     def message(self) -> Message:
         """Say what stands there."""
-        name, count = self.name, str(self.count)
+        name, count = self.name, str(self.uses)
         if name == LIBRARY_NAMESPACE:
             return say(
                 "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",

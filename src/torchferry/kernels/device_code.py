@@ -41,6 +41,7 @@ _LOOSE_END = lazy_regex(r">(?:[ \t]+>[ \t]*>|>[ \t]+>)")
 """Around the geometry of a launch; CUDA's compiler takes them with blanks between, and others do not."""
 
 _BRACE = lazy_regex(r"[{};]")
+_EITHER_BRACE = lazy_regex(r"[{}]")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
     **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
@@ -270,15 +271,11 @@ class _Reader:
         """Where each brace is closed, behind the closing one; those without an end are missing."""
         closing: dict[int, int] = {}
         opened: list[int] = []
-        code, begin, end = self.code, 0, self.code.find("}") + 1
-        while end:
-            at = code.find("{", begin, end)
-            while at >= 0:
-                opened.append(at)
-                at = code.find("{", at + 1, end)
-            if opened:
-                closing[opened.pop()] = end
-            begin, end = end, code.find("}", end) + 1
+        for match in _EITHER_BRACE.finditer(self.code):
+            if match.group() == "{":
+                opened.append(match.start())
+            elif opened:
+                closing[opened.pop()] = match.end()
         return closing
 
     def _kernel(self, at: int, behind: int = 0) -> Kernel | None:

@@ -290,7 +290,8 @@ class _Dependences:
             match = None if body[at - 1 : at] in _AHEAD_OF_EQUALS else _ASSIGNED.match(body, at)
             if match is not None:
                 name = last_word(body[max(0, at - 60) : at].rstrip())
-                words = set(_WORD.findall(_INDEXED.sub("", match[1]) if "[" in match[1] else match[1])) if name else set()
+                value = _INDEXED.sub("", match[1]) if "[" in match[1] else match[1]
+                words = set(_WORD.findall(value)) if name else set()
                 if words and "blockIdx" not in words:
                     assigned.append((name, words))
             at = body.find("=", at + 1 if match is None else match.end())

@@ -17,6 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.core.config import project_root
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_with_mode
+from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
@@ -28,7 +29,7 @@ from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
-from torchferry.kernels.ptx import reached, sentence
+from torchferry.kernels.ptx import CallGraph, sentence
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import SourceTokens, decode, encode, readable, words_of
@@ -97,6 +98,7 @@ class PortedTree:
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
         further: By file, lines and kinds of further places like an item's, as of `PortedText`.
+        edits: By file, what was written in it, with offsets in its bytes before.
     """
 
     root: Path
@@ -117,6 +119,7 @@ class PortedTree:
     unread: tuple[str, ...] = ()
     account: PortAccount = field(default_factory=PortAccount)
     links: frozenset[str] = frozenset()
+    edits: dict[str, list[Edit]] = field(default_factory=dict)
 
     @property
     def sources(self) -> int:
@@ -258,6 +261,7 @@ def port_tree(
         unread=tuple(listing.unread),
         links=frozenset(listing.links),
         account=account_of(_unknown_names(ported, declared), declared, guards, table),
+        edits={path: done.replacements for path, done in ported.items() if done.replacements},
     )
 
 
@@ -336,11 +340,12 @@ def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
     functions = [each for done in ported.values() for each in done.functions]
     if not any(each.uses for each in functions):
         return
+    calls = CallGraph(functions)
     for path, done in ported.items():
         by_name = {each.name: each for each in done.functions}
         for kernel in done.kernels:
             own = by_name.get(kernel.name)
-            message = sentence(kernel.name, reached(own, functions)) if own is not None else None
+            message = sentence(kernel.name, calls.reached(own)) if own is not None else None
             if message is not None:
                 yield ReviewItem(path, kernel.line, 1, "ptx-kernel", message, readable(kernel.signature)[:160])
 

@@ -131,7 +131,7 @@ def port_text(
         known_words = words_of(encode(text))
         judge.learn(known_words)
     words = judge.of_interest(known_words)
-    if not words and "<<" not in text and not macros and not any(tile.encode() in known_words for tile in TILES):
+    if not (words or macros or _starts_kernels(text) or any(tile.encode() in known_words for tile in TILES)):
         return PortedText(text)
     source = SourceTokens(text, known_words)
     declared = set() if declared is None else declared
@@ -168,6 +168,7 @@ class _FilePort:
     def run(self, words: list[str]) -> PortedText:
         result = self.result
         meanings = self.judge.meanings
+        self.source.expect(len(words))
         places = {meanings[word].place for word in words}
         self.has_warp_words = any(meanings[word].kind == "warp-intrinsic" and word not in MASKS for word in words)
         for word in words:
@@ -176,7 +177,7 @@ class _FilePort:
             self._headers()
         code = DeviceCode()
         marks = "kernel" in places or "shared" in places or self.macros or self.source.may_have("__device__")
-        if marks or ("<<" in self.text and any(opening in self.text for opening in ("<<<", "<< <", "< <<"))):
+        if marks or _starts_kernels(self.text):
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
@@ -567,6 +568,11 @@ def _with_uses(
         inside = places[bisect_left(places, (kernel.line, "")) : bisect_left(places, (kernel.last_line + 1, ""))]
         found.append(kernel._replace(uses=tuple(sorted(Counter(kind for _, kind in inside).items()))))
     return tuple(found)
+
+
+def _starts_kernels(text: str) -> bool:
+    """Whether a text may start a kernel, be it with blanks inside of `<<<`."""
+    return "<<" in text and any(opening in text for opening in ("<<<", "<< <", "< <<"))
 
 
 def _library(word: str) -> str:

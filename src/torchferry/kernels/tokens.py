@@ -93,6 +93,13 @@ _CODE = lazy_regex(
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
     r"|(?P<punctuation><<<|>>>|::|->|\#\#|[^\s\\]|\\(?!\r?\n))"
 )
+_WORD_REST = lazy_regex(rf"[{_WORD}]+")
+_INDEXED = ("cuda", "CUDA", "Cuda")
+"""What stands in most words that are looked for."""
+
+_MANY = 24
+"""Words from which on one search for all costs less than one for each."""
+
 _LONG_LINE = 2000
 """Characters in front of a place in which the start of its line is looked for, rather than in a list of all."""
 
@@ -138,6 +145,7 @@ class SourceTokens:
         self.opaque: list[Token] = []
         self.unclosed: list[Token] = []
         self._starts: list[int] | None = None
+        self._index: dict[str, list[int]] | None = None
         self._directives: list[Directive] | None = None
         self._directive_starts: list[int] = []
         self._read()
@@ -179,6 +187,8 @@ class SourceTokens:
         """Return the offsets at which an identifier is in code, in order."""
         if not self.may_have(word):
             return []
+        if self._index is not None and any(part in word for part in _INDEXED):
+            return self._index.get(word, [])
         text, length, opaque, starts = self.text, len(word), self.opaque, self._opaque_starts
         size, last = len(text), 0
         find, characters, is_divided = text.find, _WORD_CHARACTERS, self.is_divided
@@ -194,6 +204,31 @@ class SourceTokens:
                     found.append(at)
             at = find(word, end)
         return found
+
+    def expect(self, count: int) -> None:
+        """Prepare for many words whose places will be asked for: then one search finds those of CUDA's names."""
+        if count >= _MANY and self._index is None:
+            self._index = self._indexed()
+
+    def _indexed(self) -> dict[str, list[int]]:
+        """Return the places of all words with one of `_INDEXED` in them."""
+        text, rest, is_divided = self.text, _WORD_REST.match, self.is_divided
+        index: dict[str, list[int]] = {}
+        for number, part in enumerate(_INDEXED):
+            at = text.find(part)
+            while at >= 0:
+                match = rest(text, at)
+                assert match is not None
+                begin, end = at, match.end()
+                while begin and text[begin - 1] in _WORD_CHARACTERS:
+                    ahead = text[max(0, begin - 64) : begin]
+                    begin -= len(ahead) - len(ahead.rstrip(ALL_CHARACTERS))
+                word = text[begin:end]
+                is_new = not number or not any(earlier in word for earlier in _INDEXED[:number])
+                if is_new and self.opaque_at(begin) is None and not (is_divided and self._goes_on(begin, end)):
+                    index.setdefault(word, []).append(begin)
+                at = text.find(part, end)
+        return index
 
     def _goes_on(self, start: int, end: int) -> bool:
         """Whether what looks like a word is a piece of one that a backslash at the end of a line divides."""
