@@ -96,6 +96,9 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
     "--gate-flag", multiple=True, metavar="FLAG", help="With --gate: flag for the compiler, such as -DWITH_CUDA."
 )
 @click.option(
+    "--comments", is_flag=True, help="Also write the places to look at as comments above their lines in the ported C++."
+)
+@click.option(
     "--analyse",
     is_flag=True,
     help="Write nothing in the tree; print how much is renamed, to check and by hand, by class of API and file.",
@@ -124,6 +127,7 @@ def command(
     gate: str | None,
     gate_only: tuple[str, ...],
     gate_flag: tuple[str, ...],
+    comments: bool,
     analyse: bool,
     output_format: str,
     output_file: Path | None,
@@ -176,6 +180,16 @@ def command(
         write((requests_json if requests.suffix == ".json" else requests_markdown)(ported, lang), requests)
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
+    if comments:
+        from torchferry.kernels.comments import with_comments
+
+        ported, left = with_comments(ported)
+        planned = replace(planned, ported=ported)
+        if left:
+            names_left = ", ".join(left)
+            print_notice(
+                say("no comments in {names}: their lines are not those that were read", names=names_left).render(lang)
+            )
     is_empty = not any(file.is_source or file.builds for file in ported.files)
     if is_empty and not ported.unread:
         print_notice(say("{path} has no C++ file", path=path).render(lang))

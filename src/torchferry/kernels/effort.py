@@ -164,6 +164,11 @@ def effort_of(ported: PortedTree) -> PortEffort:
     return PortEffort(_sum(classes.values()), classes, files, ported.unread)
 
 
+def class_of_kind(kind: str) -> ApiClass:
+    """Return the class of a kind of place; of the kinds that a name decides, the runtime's."""
+    return ApiClass.RUNTIME if kind in _BY_NAME else _BY_KIND.get(kind, ApiClass.BUILD)
+
+
 def api_class(name: str) -> ApiClass:
     """Return the class of a name of CUDA that stands in a file, or of the header in its quotes or brackets."""
     word = name.rpartition("::")[2] or name
