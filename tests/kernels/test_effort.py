@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torchferry.backends.target import Target
 from torchferry.cli import port
 from torchferry.core.errors import UsageError
-from torchferry.kernels.effort import ApiClass, Places, api_class, effort_of
+from torchferry.kernels.effort import ApiClass, PlaceCounts, api_class, effort_of
 from torchferry.kernels.effort_report import EFFORT_FORMATS, render_effort
 from torchferry.kernels.ported_tree import PortedTree, port_tree
 
@@ -102,11 +102,11 @@ def test_classes_and_files_add_up(tmp_path: Path, texts: list[str]) -> None:
         file.unlink()
     ported = tree(tmp_path, **{f"f{number}__cu": text for number, text in enumerate(texts)})
     effort = effort_of(ported)
-    total = Places()
+    total = PlaceCounts()
     for path in effort.files:
         total = total.plus(effort.of_file(path))
     assert total == effort.whole
-    by_class = Places()
+    by_class = PlaceCounts()
     for places in effort.classes.values():
         by_class = by_class.plus(places)
     assert by_class == effort.whole

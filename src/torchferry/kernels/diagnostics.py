@@ -14,7 +14,7 @@ from typing import Any
 from torchferry.backends import registry
 from torchferry.backends.kernel_table import KernelTable, kernel_table
 from torchferry.core.messages import Message, say
-from torchferry.kernels.diagnostic_examples import EXAMPLES, Example
+from torchferry.kernels.diagnostic_examples import EXAMPLES, DiagnosticExample
 from torchferry.kernels.effort import ApiClass, class_of_kind
 from torchferry.kernels.review import ReviewKind, kinds
 
@@ -82,7 +82,7 @@ def _sentence(message: Message, lang: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'.' if lang == 'en' else '。'}"
 
 
-def _example_lines(example: Example, lang: str) -> Iterator[str]:
+def _example_lines(example: DiagnosticExample, lang: str) -> Iterator[str]:
     yield ""
     yield f"## {say('Before and after').render(lang)}"
     for text in filter(None, (example.before, example.after)):

@@ -104,7 +104,7 @@ _BY_KIND = {
 _BY_NAME = (UNKNOWN, "no-counterpart")
 
 
-class Places(NamedTuple):
+class PlaceCounts(NamedTuple):
     """How many places need what."""
 
     renamed: int = 0
@@ -116,9 +116,9 @@ class Places(NamedTuple):
         """All of them."""
         return sum(self)
 
-    def plus(self, other: Places) -> Places:
+    def plus(self, other: PlaceCounts) -> PlaceCounts:
         """Return the sum of two."""
-        return Places(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return PlaceCounts(*(mine + its for mine, its in zip(self, other, strict=True)))
 
     def percent(self) -> tuple[float, float, float]:
         """Return the shares in percent, with one digit; three times 0 where there is no place."""
@@ -138,12 +138,12 @@ class PortEffort:
         unread: Files and folders that could not be read, and are in none of the numbers.
     """
 
-    whole: Places
-    classes: dict[ApiClass, Places]
-    files: dict[str, dict[ApiClass, Places]]
+    whole: PlaceCounts
+    classes: dict[ApiClass, PlaceCounts]
+    files: dict[str, dict[ApiClass, PlaceCounts]]
     unread: tuple[str, ...] = field(default=())
 
-    def of_file(self, path: str) -> Places:
+    def of_file(self, path: str) -> PlaceCounts:
         """Return the places of one file, of all classes."""
         return _sum(self.files[path].values())
 
@@ -154,7 +154,7 @@ def effort_of(ported: PortedTree) -> PortEffort:
     for item in ported.items:
         by_file.setdefault(item.path, []).append(item)
     before = {file.path: file.before for file in ported.files}
-    files: dict[str, dict[ApiClass, Places]] = {}
+    files: dict[str, dict[ApiClass, PlaceCounts]] = {}
     for path in sorted(by_file.keys() | ported.edits.keys()):
         text = decode(before.get(path, b""))
         written = [text[edit.start : edit.end] for edit in ported.edits.get(path, ())]
@@ -185,7 +185,7 @@ def api_class(name: str) -> ApiClass:
     return ApiClass.TORCH
 
 
-def _of_file(written: Iterable[str], items: Iterable[ReviewItem]) -> dict[ApiClass, Places]:
+def _of_file(written: Iterable[str], items: Iterable[ReviewItem]) -> dict[ApiClass, PlaceCounts]:
     """Return the places of a file by class.
 
     An item about a name that is renamed says what the renamed places still need; it is no place more.
@@ -199,16 +199,16 @@ def _of_file(written: Iterable[str], items: Iterable[ReviewItem]) -> dict[ApiCla
         listed.append((item, name, uses))
         if name:
             needs[name] = needs.get(name, False) or blocks
-    classes: dict[ApiClass, Places] = {}
+    classes: dict[ApiClass, PlaceCounts] = {}
 
-    def add(which: ApiClass, places: Places) -> None:
-        classes[which] = classes.get(which, Places()).plus(places)
+    def add(which: ApiClass, places: PlaceCounts) -> None:
+        classes[which] = classes.get(which, PlaceCounts()).plus(places)
 
     renamed: set[str] = set()
     for name in written:
         renamed.add(name)
         needed = needs.get(name)
-        add(api_class(name), Places(1) if needed is None else Places(0, int(not needed), int(needed)))
+        add(api_class(name), PlaceCounts(1) if needed is None else PlaceCounts(0, int(not needed), int(needed)))
     for item, name, uses in listed:
         if name in renamed:
             continue
@@ -216,7 +216,7 @@ def _of_file(written: Iterable[str], items: Iterable[ReviewItem]) -> dict[ApiCla
         if item.kind in _BY_NAME:
             which = api_class(name)
         blocks = explained[item.kind].blocks
-        add(which, Places(0, 0 if blocks else uses, uses if blocks else 0))
+        add(which, PlaceCounts(0, 0 if blocks else uses, uses if blocks else 0))
     return classes
 
 
@@ -231,8 +231,8 @@ def _about(message: Message) -> tuple[str, int]:
     return name if isinstance(name, str) else "", max(1, uses)
 
 
-def _sum(each: Iterable[Places]) -> Places:
-    total = Places()
+def _sum(each: Iterable[PlaceCounts]) -> PlaceCounts:
+    total = PlaceCounts()
     for places in each:
         total = total.plus(places)
     return total

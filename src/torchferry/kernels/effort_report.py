@@ -10,7 +10,7 @@ from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.terminal import visible
 from torchferry.core.text_table import csv_text, plain_cell, with_title
-from torchferry.kernels.effort import Places, PortEffort, class_titles, effort_of
+from torchferry.kernels.effort import PlaceCounts, PortEffort, class_titles, effort_of
 from torchferry.kernels.listing import summary, unknown_text
 from torchferry.kernels.ported_tree import PortedTree
 
@@ -90,7 +90,7 @@ def _heads(first: Message, lang: str) -> list[str]:
     return [title.render(lang) for title in titles]
 
 
-def _cells(places: Places) -> list[str]:
+def _cells(places: PlaceCounts) -> list[str]:
     return [str(places.all), *(f"{share:.1f}" for share in places.percent())]
 
 
@@ -119,7 +119,7 @@ def _document(ported: PortedTree, effort: PortEffort, lang: str) -> dict[str, An
     }
 
 
-def _places(places: Places) -> dict[str, Any]:
+def _places(places: PlaceCounts) -> dict[str, Any]:
     shares = places.percent()
     return {
         "places": places.all,
@@ -135,9 +135,17 @@ def _csv_rows(effort: PortEffort) -> Iterator[Sequence[object]]:
 
     The path of the tree's own rows is empty, and so is the class of a row of all classes.
     """
-    yield ("path", "class", "places", "renamed", "to_check", "by_hand", *(f"{each}_percent" for each in Places._fields))
+    yield (
+        "path",
+        "class",
+        "places",
+        "renamed",
+        "to_check",
+        "by_hand",
+        *(f"{each}_percent" for each in PlaceCounts._fields),
+    )
 
-    def row(path: str, which: str, places: Places) -> Sequence[object]:
+    def row(path: str, which: str, places: PlaceCounts) -> Sequence[object]:
         return (plain_cell(path), which, places.all, *places, *places.percent())
 
     for path, classes in effort.files.items():
