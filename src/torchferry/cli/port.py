@@ -188,7 +188,9 @@ def command(
         if left:
             names_left = ", ".join(left)
             print_notice(
-                say("no comments in {names}: their lines are not those that were read", names=names_left).render(lang)
+                say("no comments in {names}: binary, or a rule changed where its lines end", names=names_left).render(
+                    lang
+                )
             )
     is_empty = not any(file.is_source or file.builds for file in ported.files)
     if is_empty and not ported.unread:

@@ -162,8 +162,8 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
     yield (
         say("shapes"),
         say(
-            "UNKNOWN: take them from a run on CUDA; `torchferry ops trace` records the operators that are registered with "
-            "torch, not the functions of an extension"
+            "UNKNOWN: take them from a run on CUDA; `torchferry ops trace` records the operators that are registered "
+            "with torch, not the functions of an extension"
         ).render(lang),
     )
     yield say("reference on the CPU"), ", ".join(request.references) or unknown
