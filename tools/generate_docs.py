@@ -29,6 +29,8 @@ from torchferry.cli.backend import specification
 from torchferry.cli.chinese_help import click_in_chinese
 from torchferry.core.messages import Bilingual
 from torchferry.core.toml import loads
+from torchferry.kernels.diagnostics import diagnostics, page_lines
+from torchferry.kernels.review import ReviewKind
 from torchferry.report.pages import page
 from torchferry.rules.file.problems import FileProblem
 from torchferry.rules.registry import family_name, family_title, rules
@@ -109,6 +111,7 @@ HEADS = {
     "such an import is not judged",
     "host": "what does not touch a card: the same on every target",
     "errors": "Codes and messages of errors",
+    "diagnostics": "What a port of CUDA C++ prints",
     "errors begin": "What `torchferry explain` knows of each, with its public source. `torchferry explain LOG` finds "
     "them in a log, and says which of them came first; `torchferry api CODE` shows one.",
     "messages": "messages without a code",
@@ -160,6 +163,9 @@ def documents() -> Iterator[tuple[Path, str]]:
         for family in error_families():
             yield folder / "errors" / f"{family.page}.md", "\n".join(error_page(family, lang)) + "\n"
         yield folder / "commands.md", "\n".join(commands(lang)) + "\n"
+        yield folder / "diagnostics.md", "\n".join(diagnostic_index(lang)) + "\n"
+        for kind in diagnostics():
+            yield folder / "diagnostics" / f"{kind.number}.md", "\n".join(diagnostic_page(kind, lang)) + "\n"
         page = folder / "rehearsing.md"
         yield page, with_part(page.read_text(encoding="utf-8"), "judges", "\n".join(judges(lang)))
 
@@ -334,6 +340,25 @@ class FamilyPage(NamedTuple):
 
 
 @cache
+def diagnostic_index(lang: str) -> Iterator[str]:
+    """Yield the list of the numbers that `port` prints."""
+    words = heads(lang)
+    yield f"# {words['diagnostics']}\n\n{words['made']}\n"
+    yield from (
+        f"- [{kind.number}](diagnostics/{kind.number}.md) `{kind.name}`{words['colon']} {kind.why.render(lang)}"
+        for kind in diagnostics()
+    )
+
+
+def diagnostic_page(kind: ReviewKind, lang: str) -> Iterator[str]:
+    """Yield the page of one of these numbers, as `torchferry rule` prints it."""
+    words = heads(lang)
+    yield f"# {kind.number} {kind.name}\n"
+    yield from page_lines(kind, lang)
+    colon = ": " if words["colon"] == ":" else words["colon"]
+    yield f"\n## {words['see']}\n\n- {words['family']}{colon}[{words['diagnostics']}](../diagnostics.md)"
+
+
 def error_families() -> tuple[FamilyPage, ...]:
     """Return the pages of errors: of each table its families, then what has no code."""
     pages = []
@@ -545,7 +570,7 @@ def main() -> int:
     """Write the documents, or with `--check` compare them; returns the exit status."""
     check = "--check" in sys.argv[1:]
     wanted = dict(documents())
-    known = {path for lang in ("en", "zh") for part in ("rules", "targets", "errors")
+    known = {path for lang in ("en", "zh") for part in ("rules", "targets", "errors", "diagnostics")
              for path in (ROOT / "docs" / lang / part).glob("*.md")}  # fmt: skip
     stale = [path for path, text in wanted.items() if not path.is_file() or not _same(path, text)]
     stale += sorted(known - wanted.keys())

@@ -71,7 +71,22 @@ def test_bytes_come_back(data: bytes) -> None:
     SourceTokens(decode(data))
 
 
+WORDS = ("cuda", "CUDA", "Cuda", "cuda_CUDA", "mycuda", "cudaCuda", "x", "\xe9cuda", "_" * 70 + "cuda")
+
+
+@given(
+    st.lists(
+        st.sampled_from((*WORDS, " ", "::", "(", '"', "//", "/*", "*/", "\n", "\\\n", "#include <", "'", 'R"('))
+    ).map("".join)
+)
+def test_one_search_for_all_names_finds_what_one_for_each_finds(text: str) -> None:
+    one, each = SourceTokens(text), SourceTokens(text)
+    one.expect(1 << 30)
+    for word in WORDS:
+        assert one.places(word) == each.places(word)
+
+
 @pytest.mark.parametrize("piece", ["'\\", '"\\', "1'", "a'b", 'R"x(', "/*", "#include <", "\\\n", "\n#"])
 def test_hostile_text_is_read(piece: str) -> None:
-    source = SourceTokens(piece * 20_000)
+    source = SourceTokens(piece * 6_000)
     assert sum(1 for _ in tokens(source)) <= len(source.text)

@@ -95,7 +95,15 @@ _BY_SUFFIX = {".json": "json", ".sarif": "sarif", ".html": "html"}
 @click.option(
     "--gate-flag", multiple=True, metavar="FLAG", help="With --gate: flag for the compiler, such as -DWITH_CUDA."
 )
-@click.option("-f", "--output-format", type=click.Choice(FORMATS), default="text", help="Form of the result.")
+@click.option(
+    "--comments", is_flag=True, help="Also write the places to look at as comments above their lines in the ported C++."
+)
+@click.option(
+    "--analyse",
+    is_flag=True,
+    help="Write nothing in the tree; print how much is renamed, to check and by hand, by class of API and file.",
+)
+@click.option("-f", "--output-format", type=click.Choice((*FORMATS, "csv")), default="text", help="Form of the result.")
 @file_option
 @click.option("-v", "--verbose", is_flag=True, help="Also print the places to look at.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -119,6 +127,8 @@ def command(
     gate: str | None,
     gate_only: tuple[str, ...],
     gate_flag: tuple[str, ...],
+    comments: bool,
+    analyse: bool,
     output_format: str,
     output_file: Path | None,
     verbose: bool,
@@ -131,8 +141,13 @@ def command(
     not at all; `torchferry undo` removes it.
     """
     lang = lang or language()
-    if sum((diff, check, in_place, out is not None)) > 1:
-        raise UsageError(say("--diff, --check, --in-place and --out exclude each other; give only one"))
+    if sum((diff, check, analyse, in_place, out is not None)) > 1:
+        raise UsageError(say("--diff, --check, --analyse, --in-place and --out exclude each other; give only one"))
+    if output_format == ("sarif" if analyse else "csv"):
+        raise UsageError(
+            say("--output-format {form} does not go with this", form=output_format),
+            say("csv is a form of --analyse alone, and sarif one of everything else"),
+        )
     if drop_default_map and map_file is None:
         raise UsageError(say("--drop-default-map needs --map, whose rules alone are applied"))
     if (gate_only or gate_flag) and gate is None:
@@ -165,12 +180,29 @@ def command(
         write((requests_json if requests.suffix == ".json" else requests_markdown)(ported, lang), requests)
     if review is not None:
         write(_review(ported, _BY_SUFFIX.get(review.suffix, "text"), lang), review)
+    if comments:
+        from torchferry.kernels.comments import with_comments
+
+        ported, left = with_comments(ported)
+        planned = replace(planned, ported=ported)
+        if left:
+            names_left = ", ".join(left)
+            print_notice(
+                say("no comments in {names}: binary, or a rule changed where its lines end", names=names_left).render(
+                    lang
+                )
+            )
     is_empty = not any(file.is_source or file.builds for file in ported.files)
     if is_empty and not ported.unread:
         print_notice(say("{path} has no C++ file", path=path).render(lang))
     writes = differences(ported, planned.neighbours)
     failed = any(each.state is not GateState.PASSED for each in ported.gates)
     is_work_left = failed or ported.by_hand or ported.unread or is_empty
+    if analyse:
+        from torchferry.kernels.effort_report import render_effort
+
+        write(render_effort(ported, output_format, lang, verbose=verbose), output_file)
+        sys.exit(exitcodes.FINDINGS if is_work_left else exitcodes.CLEAN)
     if diff:
         from torchferry.migration.patch import patch
 

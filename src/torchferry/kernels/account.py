@@ -6,37 +6,80 @@ here with each of its places. So "0 places to look at" is said of a tree whose w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torchferry.backends.kernel_table import KernelTable
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.kernels import cuda_words
+from torchferry.kernels.review import ReviewItem
+from torchferry.kernels.tokens import SourceTokens
 from torchferry.kernels.words import STAY
 
 UNKNOWN = "unknown-name"
 """The kind of review item of a name that was not understood."""
 
+LIBRARY_NAMESPACE = "cuda::"
+"""The name of the namespace that is libcu++'s or libtorch's, where the file does not tell which."""
+
 
 class Unexplained(NamedTuple):
     """A name that nothing in a file explains.
+
+    Most are declared by another file, and never shown: lines and messages are made of those alone that are left.
 
     Attributes:
         name: The name; with its namespaces where they make it unknown.
         declared_as: The word that a declaration has to have for the name to be the project's own.
         kind: The kind of review item that it is if no file declares it.
-        message: What stands there, for that item.
-        places: Line and column of each, in order.
-        excerpt: The first line.
+        offsets: Where it stands in the file, in order.
+        uses: How often the file has it.
+        source: The file.
     """
 
     name: str
     declared_as: str
     kind: str
-    message: Message
-    places: tuple[tuple[int, int], ...]
-    excerpt: str
+    offsets: tuple[int, ...]
+    uses: int
+    source: SourceTokens
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Yield line and column of each place."""
+        return map(self.source.position, self.offsets)
+
+    def item(self, path: str) -> ReviewItem:
+        """Return the item for a person: of the first place, with the number of all."""
+        line, column = self.source.position(self.offsets[0])
+        return ReviewItem(path, line, column, self.kind, self.message(), self.source.line_text(self.offsets[0]))
+
+    def message(self) -> Message:
+        """Say what stands there."""
+        name, count = self.name, str(self.uses)
+        if name == LIBRARY_NAMESPACE:
+            return say(
+                "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
+                count=count,
+            )
+        if self.kind == UNKNOWN:
+            return say(
+                "nothing explains `{name}`: no table has it, and no file here declares it (uses: {count})",
+                name=name,
+                count=count,
+            )
+        if self.kind == "device-function":
+            return say(
+                "`{name}` looks like CUDA's device language: no public source shows that the target has it "
+                "(uses: {count})",
+                name=name,
+                count=count,
+            )
+        return say(
+            "`{name}` stays: the headers of the target's plugin do not declare its counterpart (uses: {count})",
+            name=name,
+            count=count,
+        )
 
 
 class UnknownName(NamedTuple):

@@ -53,10 +53,24 @@ _BUILT_IN = frozenset(
         *("size_t", "dim3", "half", "__half", "scalar_t", "typename", "std"),
     }
 )
+_OPENING = frozenset("(<[")
+_CLOSING = frozenset(")>]")
+
 _ATTRIBUTES = frozenset(
     {"__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "alignas", "__align__", "__declspec"}
 )
 """What takes arguments and stands among the words of a declaration."""
+
+_NEAR = 40
+"""Characters in front of a name among which the one is looked for that tells a use."""
+
+_AHEAD_OF_A_USE = frozenset("([<=+-/%|^!?~.;")
+"""Characters behind which a name is used, blanks aside."""
+
+_BEHIND_AN_ENUMERATOR = frozenset(",=}") | {""}
+_BEHIND_ANY = frozenset(";,={}:f<)[>.(") | {""}
+_BEHIND_A_DECLARATION = {",": _BEHIND_AN_ENUMERATOR, "{": _BEHIND_AN_ENUMERATOR, "}": frozenset(";")}
+"""What stands behind a name that is declared, by the character in front of it; for others `_BEHIND_ANY`."""
 
 _AFTER_PARAMETERS = frozenset("{;:=-") | {"const", "noexcept", "override", "final", "try", "->", "__attribute__"}
 
@@ -70,6 +84,9 @@ def is_declared(code: str, start: int, end: int) -> bool:
         end: Where it ends.
     """
     behind = code[end : end + 200].lstrip()[:1]
+    ahead = code[max(0, start - _NEAR) : start].rstrip()[-1:]
+    if ahead in _AHEAD_OF_A_USE or behind not in _BEHIND_A_DECLARATION.get(ahead, _BEHIND_ANY):
+        return False  # what follows would say so, too, and most names are used
     window = code[max(0, start - _BACK) : start]
     if "#" in window:
         window = _DIRECTIVE.sub(" ; ", window)
@@ -78,7 +95,7 @@ def is_declared(code: str, start: int, end: int) -> bool:
     if not before or before[-1] == ",":
         if not before and opened == "}" and behind == ";":
             return True  # behind the braces of a structure
-        return opened == "{" and behind in ("", ",", "=", "}") and _is_in_enumeration(code, start)
+        return opened == "{" and behind in _BEHIND_AN_ENUMERATOR and _is_in_enumeration(code, start)
     last = before[-1]
     if last in _TAGS:
         return behind in (("{", "=") if last == "namespace" else ("{", ";", ":", "f", "=", "<"))
@@ -150,6 +167,8 @@ def _statement(window: str) -> tuple[list[str], str]:
 
 def _last_declarator(before: list[str]) -> list[str]:
     """Return the parts of a statement as if its last name were its only one: of `int a, *b` those of `int *b`."""
+    if "," not in before:
+        return before
     depth = 0
     commas = []
     for index, part in enumerate(before):
@@ -178,6 +197,8 @@ def _without_template(before: list[str]) -> list[str]:
 
 def _without_attributes(before: list[str]) -> list[str]:
     """Return some parts without `__launch_bounds__(...)` and what else takes arguments and is no part of a type."""
+    if _ATTRIBUTES.isdisjoint(before):
+        return before
     kept: list[str] = []
     depth = 0
     for index, part in enumerate(before):
@@ -194,12 +215,15 @@ def _is_type(before: list[str]) -> bool:
     depth = 0
     words = 0
     for part in before:
-        depth += (part in "(<[") - (part in ")>]")
-        if depth or part in (")", ">", "]"):
+        if part in _OPENING:
+            depth += 1
+        elif part in _CLOSING:
+            depth -= 1
+        elif depth or part in ("::", "*", "&", "&&"):
             continue
-        if _WORD.match(part):
+        elif _WORD.match(part):
             words += 1
-        elif part not in ("::", "*", "&", "&&"):
+        else:
             return False
     last = before[-1] if before else ""
     return words > 0 and depth == 0 and (bool(_WORD.match(last)) or last in ("*", "&", "&&", ">", "]"))
@@ -227,6 +251,10 @@ def _is_parameter(before: list[str], *, template: bool) -> bool:
 def _is_function(code: str, opening: int) -> bool:
     """Whether what stands behind a name are parameters of a function, or of the constructor of a variable."""
     depth = 0
+    closing = code.find(")", opening, opening + 4000)
+    if code.count("(", opening, closing) == 1:  # as most have it
+        match = _TOKEN.search(code, closing + 1)
+        return match is None or match.group() in _AFTER_PARAMETERS or match.group().isupper()
     for bracket in _BRACKET.finditer(code, opening, opening + 4000):
         depth += 1 if bracket.group() == "(" else -1
         if not depth:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ _LOOSE_END = lazy_regex(r">(?:[ \t]+>[ \t]*>|>[ \t]+>)")
 """Around the geometry of a launch; CUDA's compiler takes them with blanks between, and others do not."""
 
 _BRACE = lazy_regex(r"[{};]")
+_EITHER_BRACE = lazy_regex(r"[{}]")
 _SIZES = {
     **dict.fromkeys(("char", "bool", "int8_t", "uint8_t", "uchar"), 1),
     **dict.fromkeys(("short", "int16_t", "uint16_t", "half", "__half", "__nv_bfloat16"), 2),
@@ -57,6 +59,11 @@ _CONSTANT = lazy_regex(
     r"\s+(\w+)\s*=\s*((?:[0-9]+|sizeof\s*\([\w\s]+\))(?:\s*\*\s*(?:[0-9]+|sizeof\s*\([\w\s]+\)))*)\s*;)",
     8,
 )
+_NAME = lazy_regex(r"[A-Za-z_]\w*\Z")
+_NEAR = 120
+_LONGEST_VALUE = 400
+"""Characters in front of the name of a constant, and behind it, that are read with its definition."""
+
 _NOT_NAMES = frozenset({"__launch_bounds__", "__attribute__", "if", "for", "while", "__align__"})
 
 
@@ -163,6 +170,7 @@ class _Reader:
         self.used = used
         self.stop = (0, -1)  # from where the last one was looked for, and where it stands
         self.defined: dict[int, DeviceMacro | None] = {}
+        self.constants: dict[str, int | None] = {}
         self.shared_limit = shared_limit
         self.code = source.code
         self.result = DeviceCode()
@@ -263,15 +271,11 @@ class _Reader:
         """Where each brace is closed, behind the closing one; those without an end are missing."""
         closing: dict[int, int] = {}
         opened: list[int] = []
-        code, begin, end = self.code, 0, self.code.find("}") + 1
-        while end:
-            at = code.find("{", begin, end)
-            while at >= 0:
-                opened.append(at)
-                at = code.find("{", at + 1, end)
-            if opened:
-                closing[opened.pop()] = end
-            begin, end = end, code.find("}", end) + 1
+        for match in _EITHER_BRACE.finditer(self.code):
+            if match.group() == "{":
+                opened.append(match.start())
+            elif opened:
+                closing[opened.pop()] = match.end()
         return closing
 
     def _kernel(self, at: int, behind: int = 0) -> Kernel | None:
@@ -387,16 +391,37 @@ class _Reader:
                 int(text.rstrip("uUlL"), 0) if not text.startswith("0") or len(text) == 1 or text[1:2] in "xX" else None
             )
         sized = _SIZEOF.match(text)
-        return _size_of(sized[1]) if sized is not None else self._constants.get(text)
+        if sized is not None:
+            return _size_of(sized[1])
+        if text not in self.constants:
+            self.constants[text] = self._value_of(text) if _NAME.match(text) else None
+        return self.constants[text]
 
-    @cached_property
-    def _constants(self) -> dict[str, int]:
-        return dict(constants(self.code))
+    def _is_defined(self, at: int) -> bool:
+        """Whether a place is in a line of the preprocessor."""
+        return "#" in self.code[self.code.rfind("\n", 0, at) + 1 : at]
+
+    def _value_of(self, name: str) -> int | None:
+        """Return the value of the last definition of a name that `constants` knows in the file."""
+        for at in reversed(self.source.places(name)):
+            if self.code[at + len(name) : at + len(name) + _NEAR].lstrip()[:1] != "=" and not self._is_defined(at):
+                continue
+            begin = self.code.rfind("\n", 0, max(0, at - _NEAR)) + 1
+            value = dict(constants(self.code, begin, at + len(name) + _LONGEST_VALUE)).get(name)
+            if value is not None:
+                return value
+        return None
 
 
-def constants(code: str) -> Iterator[tuple[str, int]]:
-    """Yield the names that a file defines as a number or a product of numbers, by `#define` or `const`."""
-    for match in _CONSTANT.finditer(code):
+def constants(code: str, start: int = 0, end: int = sys.maxsize) -> Iterator[tuple[str, int]]:
+    """Yield the names that a file defines as a number or a product of numbers, by `#define` or `const`.
+
+    Args:
+        code: The file with blanks for what is no code.
+        start: From where it is read; the beginning of a line.
+        end: Up to where.
+    """
+    for match in _CONSTANT.finditer(code, start, end):
         factors = [each.strip(" ()") for each in (match[2] or match[4]).split("*")]
         sizes = [
             int(each) if each.isdecimal() and len(each) <= _MOST_DIGITS else _size_of(each.partition("(")[2])

@@ -17,6 +17,7 @@ _ATTRIBUTE = lazy_regex(r"\b(?:__launch_bounds__|__attribute__)\s*\((?:[^()]|\([
 _PASTED = lazy_regex(r"(?<!\w)(\w+(?:\s*\#\#\s*\w+)*)\s*(?:<[^<>()]*>\s*)?\(")
 """A name in a macro, which `##` may join of pieces, before its parameters."""
 
+_ARGUMENT_MARK = lazy_regex(r"[()\[\]{},]")
 _LONGEST = 20_000
 """Characters of a macro, and of the arguments of a use, that are read."""
 
@@ -97,17 +98,17 @@ def arguments_at(code: str, opening: int) -> tuple[int, list[str]]:
     """Return where the parentheses end that begin at an offset, and what stands between their commas."""
     depth, begin, found = 0, opening + 1, []
     stop = min(len(code), opening + _LONGEST)
-    for at in range(opening, stop):
-        character = code[at]
+    for mark in _ARGUMENT_MARK.finditer(code, opening, stop):
+        character = mark.group()
         if character in "([{":
             depth += 1
-        elif character in ")]}":
+        elif character != ",":
             depth -= 1
         if not depth or (depth == 1 and character == ","):
-            found.append(code[begin:at].strip())
-            begin = at + 1
+            found.append(code[begin : mark.start()].strip())
+            begin = mark.end()
         if not depth:
-            return at + 1, found
+            return mark.end(), found
     return stop, found
 
 

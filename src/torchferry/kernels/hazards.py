@@ -7,6 +7,8 @@ What depends on the thread is followed through the assignments of a function, an
 
 from __future__ import annotations
 
+import re
+import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
@@ -24,10 +26,13 @@ _THREAD = lazy_regex(
 )
 """Words for the number of a thread in its block, or for how many there are."""
 
-_ASSIGNED = lazy_regex(r"(?<![=<>!+\-*/%&|^])=(?!=)([^;{}]{1,300})")
+_ASSIGNED = lazy_regex(r"=(?!=)([^;{}]{1,300})")
+_AHEAD_OF_EQUALS = frozenset("=<>!+-*/%&|^")
+"""Characters with which `=` is no plain assignment."""
+
 _INDEXED = lazy_regex(r"\[[^\[\]]*\]")
 _WORD = lazy_regex(r"[A-Za-z_]\w*")
-_BY_NUMBER = lazy_regex(r"(?P<operator>[%/&>]>?)[ \t]{0,8}(?P<number>\w+)(?![\w.(<])")
+_BY_NUMBER = lazy_regex(r"(?P<operator>%|/|&|>>)[ \t]{0,8}(?P<number>\w+)(?![\w.(<])")
 _WARP = {"%": 32, "/": 32, "&": 31, ">>": 5}
 """The operators that divide threads into warps, and what stands behind them where a warp has 32."""
 
@@ -46,11 +51,16 @@ _DEFINES = lazy_regex(
 _BY_THEMSELVES = frozenset({"warpSize", "WARP_SIZE", "C10_WARP_SIZE", "kWarpSize"})
 """Names whose every use is listed."""
 
+TILES = ("tiled_partition", "thread_block_tile")
+"""Words of which each file has one that divides a block into tiles."""
+
 _TILE = lazy_regex(r"\b(?P<name>tiled_partition|thread_block_tile)\s{0,8}<\s{0,8}(?P<size>\w+)")
 _HALVING = lazy_regex(r"=\s*16\s*;[^;{}]{0,60};[^;{}]{0,60}(?:>>=\s*1|/=\s*2|>>\s*1|/\s*2)\b")
 _EXCHANGE = lazy_regex(r"shfl|SHFL|ballot|syncwarp")
-_COMPARED = lazy_regex(r"(?P<operator>[<>=]=|<)[ \t]{0,8}(?P<number>32|31)\b(?![\w.])")
-_OF_WARPS = lazy_regex(r"__shfl|__syncwarp|__ballot|__any_sync|__all_sync|__activemask|\bvolatile\b|(?i:warp)")
+_OF_A_WARP = lazy_regex(r"3[12]\b(?![\w.])")
+_COMPARISON = lazy_regex(r"(?:[<>=]=|<)[ \t]{0,8}\Z")
+_OF_WARPS = ("__shfl", "__syncwarp", "__ballot", "__any_sync", "__all_sync", "__activemask", "warp")
+_VOLATILE = lazy_regex(r"\bvolatile\b")
 _FOLDED = lazy_regex(r"\[\s*\w+\s*\+\s*(?:32|16)\s*\]")
 
 _ABOUT_ARCHITECTURES = lazy_regex(
@@ -76,6 +86,9 @@ _DECLARED_TYPE = lazy_regex(
     r"(?:[*&]|__restrict__|__restrict|const|\s)+\Z"
 )
 """A type at the end of what stands before a name."""
+
+_END_OF_A_TYPE = frozenset(f"{string.ascii_letters}{string.digits}_:>")
+"""What a type, or a word behind it such as `const`, ends with."""
 
 _NOT_TYPES = frozenset(
     {"return", "else", "const", "volatile", "static", "case", "new", "restrict", "delete", "__device__"}
@@ -108,7 +121,7 @@ def hazards(source: SourceTokens, device: DeviceCode, names: Iterable[str], warp
             yield from _in_body(source, begin, end, warps)
         yield from _started_inside(source, device)
         yield from _atomics(code)
-    for match in _TILE.finditer(code) if "tiled_partition" in code or "thread_block_tile" in code else ():
+    for match in _TILE.finditer(code) if any(map(source.may_have, TILES)) else ():
         size = match["size"]
         if size.isdigit() and int(size) < 32:
             continue
@@ -166,18 +179,17 @@ def _definitions(source: SourceTokens, names: Iterable[str], warps: str) -> Iter
 def _in_body(source: SourceTokens, begin: int, end: int, warps: str) -> Iterator[Hazard]:
     code = source.code
     body = code[begin:end]
-    depends: set[str] | None = None
-    for match in _BY_NUMBER.finditer(body):
+    depends = _Dependences(body)
+    for match in _by_number(body):
         number = match["number"]
-        wanted = _WARP.get(match["operator"], -2)
+        wanted = _WARP[match["operator"]]
         value = _value(number)
-        if wanted < 0 or value not in (None, wanted) or (value is None and not _is_constant(number)):
+        if value not in (None, wanted) or (value is None and not _is_constant(number)):
             continue
         if match["operator"] == "&" and body[match.start() - 1 : match.start()] == "&":
             continue
         operand = _operand(body, match.start())
-        depends = _dependent(body) if depends is None else depends
-        if not any(word in depends or _THREAD.match(word) for word in _WORD.findall(operand)):
+        if not depends.any_of(_WORD.findall(operand)):
             continue
         if value is None:
             value = _value_of(source, number)
@@ -187,16 +199,38 @@ def _in_body(source: SourceTokens, begin: int, end: int, warps: str) -> Iterator
     for match in _HALVING.finditer(body) if "16" in body else ():
         if _EXCHANGE.search(body, match.end(), match.end() + 300):
             yield _warp(begin + match.start(), match.group().lstrip("= "), warps)
-    if ("32" in body or "31" in body) and _OF_WARPS.search(body) is not None:
-        depends = _dependent(body) if depends is None else depends
-        for match in _COMPARED.finditer(body):
-            if int(match["number"]) != (31 if match["operator"] == "<=" else 32):
-                continue
-            left = _operand(body, match.start())
-            if any(word in depends or _THREAD.match(word) for word in _WORD.findall(left)):
-                yield _warp(begin + match.start() - len(left), f"{left} {match.group()}", warps)
+    for start, compared in _comparisons(body):
+        left = _operand(body, start)
+        if depends.any_of(_WORD.findall(left)):
+            yield _warp(begin + start - len(left), f"{left} {compared}", warps)
     if "volatile" in code[max(0, begin - 300) : end] and (folded := _FOLDED.search(body)) is not None:
         yield _warp(begin + folded.start(), f"volatile {folded.group()}", warps)
+
+
+def _by_number(body: str) -> list[re.Match[str]]:
+    """Return the operators that may divide threads into warps, each with the word behind it, in order."""
+    matches = []
+    for operator in _WARP:
+        at = body.find(operator)
+        while at >= 0:
+            match = _BY_NUMBER.match(body, at)
+            if match is not None:
+                matches.append(match)
+            at = body.find(operator, at + 1)
+    return sorted(matches, key=lambda match: match.start())
+
+
+def _comparisons(body: str) -> Iterator[tuple[int, str]]:
+    """Yield the comparisons of something with a warp's size, in a function that is about warps: offset and text."""
+    if not ("32" in body or "31" in body):
+        return
+    lower = body.lower()
+    if not any(mark in lower for mark in _OF_WARPS) and _VOLATILE.search(body) is None:
+        return
+    for match in _OF_A_WARP.finditer(body):
+        ahead = _COMPARISON.search(body, max(0, match.start() - 10), match.start())
+        if ahead is not None and match.group() == ("31" if ahead.group()[:2] == "<=" else "32"):
+            yield ahead.start(), ahead.group() + match.group()
 
 
 def _is_constant(name: str) -> bool:
@@ -226,21 +260,51 @@ def _value(text: str) -> int | None:
         return -1
 
 
-def _dependent(body: str) -> set[str]:
-    """Return the variables of a function whose value comes from the number of the thread in its block."""
-    assigned: list[tuple[str, list[str]]] = []
-    for match in _ASSIGNED.finditer(body):
-        name = last_word(body[max(0, match.start() - 60) : match.start()].rstrip())
-        words = _WORD.findall(_INDEXED.sub("", match[1])) if name else []
-        if words and "blockIdx" not in words:
-            assigned.append((name, words))
-    found: set[str] = set()
-    for _ in range(4):
-        before = len(found)
-        found |= {name for name, words in assigned if any(word in found or _THREAD.match(word) for word in words)}
-        if len(found) == before:
-            break
-    return found
+class _Dependences:
+    """Which variables of a function have a value that comes from the number of the thread in its block."""
+
+    def __init__(self, body: str) -> None:
+        self.body = body
+        self.threads: dict[str, bool] = {}
+        self.names: set[str] | None = None
+
+    def any_of(self, words: Iterable[str]) -> bool:
+        """Whether one of some words is such a variable, or that number itself."""
+        return any(self._is_one(word) for word in words)
+
+    def _is_one(self, word: str) -> bool:
+        is_one = self.threads.get(word)
+        if is_one is None:
+            is_one = self.threads[word] = _THREAD.match(word) is not None
+        if is_one:
+            return True
+        if self.names is None:
+            self.names = self._assigned()
+        return word in self.names
+
+    def _assigned(self) -> set[str]:
+        """Return the variables that such a value is assigned to, directly or through three others at most."""
+        body, at = self.body, self.body.find("=")
+        assigned: list[tuple[str, set[str]]] = []
+        while at >= 0:
+            match = None if body[at - 1 : at] in _AHEAD_OF_EQUALS else _ASSIGNED.match(body, at)
+            if match is not None:
+                name = last_word(body[max(0, at - 60) : at].rstrip())
+                value = _INDEXED.sub("", match[1]) if "[" in match[1] else match[1]
+                words = set(_WORD.findall(value)) if name else set()
+                if words and "blockIdx" not in words:
+                    assigned.append((name, words))
+            at = body.find("=", at + 1 if match is None else match.end())
+        words = set[str]().union(*(words for _, words in assigned))
+        sources = {word for word in words if _THREAD.match(word)}
+        names: set[str] = set()
+        for _ in range(4):
+            before = len(names)
+            names |= {name for name, words in assigned if not words.isdisjoint(sources)}
+            sources |= names
+            if len(names) == before:
+                break
+        return names
 
 
 def _operand(body: str, at: int) -> str:
@@ -283,7 +347,7 @@ def _atomics(code: str) -> Iterator[Hazard]:
     if "tomic" not in code:
         return
     first: dict[tuple[str, str], list[int]] = {}
-    for match in _ATOMIC.finditer(code):
+    for match in _atomic_calls(code):
         if is_declared(code, *match.span()):
             continue
         opening = code.index("(", match.end())
@@ -300,6 +364,16 @@ def _atomics(code: str) -> Iterator[Hazard]:
         yield from (Hazard(offset, "atomic", message) for offset in offsets)
 
 
+def _atomic_calls(code: str) -> Iterator[re.Match[str]]:
+    """Yield the names of atomic functions that parentheses follow, in order."""
+    at = code.find("tomic")
+    while at >= 0:
+        match = _ATOMIC.match(code, at - (1 if code[at - 1 : at] == "a" else 4)) if at else None
+        if match is not None:
+            yield match
+        at = code.find("tomic", at + 5)
+
+
 def _type_of(code: str, at: int, argument: str) -> str:
     """Return the type that the pointer in an argument points to, where a cast or a declaration above says it."""
     cast = _CAST.search(argument)
@@ -314,6 +388,8 @@ def _type_of(code: str, at: int, argument: str) -> str:
         if end < 0:
             break
         if is_word(code[end - 1 : end]) or is_word(code[end + len(name) : end + len(name) + 1]):
+            continue
+        if code[max(begin, end - 120) : end].rstrip(" \t\n*&")[-1:] not in _END_OF_A_TYPE:
             continue
         match = _DECLARED_TYPE.search(code, max(begin, end - 120), end)
         if match is None or code[end + len(name) : end + len(name) + 40].lstrip()[:1] == "(":

@@ -43,7 +43,7 @@ def render(ported: PortedTree, form: str, lang: str, would_change: Iterable[str]
 def review_lines(items: Iterable[ReviewItem], lang: str) -> Iterator[str]:
     """Yield the list as text: by kind, what blocks first, with why and what to do."""
     for kind, of_kind in by_kind(items):
-        yield f"{kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
+        yield f"{kind.number} {kind.name} ({len(of_kind)}): {kind.why.render(lang)}"
         yield "  -> " + kind.action.render(lang)
         for item in of_kind:
             yield f"  {visible(_place(item))}  {visible(item.message.render(lang))}"
@@ -180,6 +180,7 @@ def _sarif(ported: PortedTree, lang: str) -> dict[str, Any]:
                         "rules": [
                             {
                                 "id": name,
+                                "name": kind.number,
                                 "shortDescription": {"text": kind.why.render(lang)},
                                 "help": {"text": kind.action.render(lang)},
                                 "defaultConfiguration": {"level": "error" if kind.blocks else "warning"},
@@ -227,7 +228,10 @@ def _html(ported: PortedTree, lang: str) -> str:
     parts = [f"<pre>{escape(chr(10).join(table(ported, lang)))}</pre>"]
     for kind, items in by_kind(ported.items):
         shown = " class=blocks" if kind.blocks else ""
-        parts.append(f"<h2{shown}>{escape(kind.name)} ({len(items)})</h2><p>{escape(kind.why.render(lang))}.</p>")
+        parts.append(
+            f"<h2{shown}>{escape(kind.number)} {escape(kind.name)} ({len(items)})</h2>"
+            f"<p>{escape(kind.why.render(lang))}.</p>"
+        )
         parts.append(f"<p>{escape(kind.action.render(lang))}.</p><table>")
         parts += [
             f"<tr><td><code>{escape(visible(_place(item)))}</code><td>{escape(visible(item.message.render(lang)))}"

@@ -17,6 +17,7 @@ from torchferry.backends.target import Target
 from torchferry.core.config import project_root
 from torchferry.core.errors import TorchferryError, UsageError
 from torchferry.core.files import read_with_mode
+from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.progress import doing
@@ -28,7 +29,7 @@ from torchferry.kernels.device_code import Kernel, Launch
 from torchferry.kernels.device_macros import DeviceMacro, uses_of
 from torchferry.kernels.gates.result import GateResult
 from torchferry.kernels.porting import PortedText, port_text
-from torchferry.kernels.ptx import reached, sentence
+from torchferry.kernels.ptx import CallGraph, sentence
 from torchferry.kernels.review import ReviewItem
 from torchferry.kernels.rules import RuleSet, RuleVerdict, rule_set
 from torchferry.kernels.tokens import SourceTokens, decode, encode, readable, words_of
@@ -97,6 +98,7 @@ class PortedTree:
         ignored: Folders and files that were left out on demand, relative to the root, with `/`.
         gates: What the gates found that were asked for, the tokens first.
         further: By file, lines and kinds of further places like an item's, as of `PortedText`.
+        edits: By file, what was written in it, with offsets in its bytes before.
     """
 
     root: Path
@@ -117,6 +119,7 @@ class PortedTree:
     unread: tuple[str, ...] = ()
     account: PortAccount = field(default_factory=PortAccount)
     links: frozenset[str] = frozenset()
+    edits: dict[str, list[Edit]] = field(default_factory=dict)
 
     @property
     def sources(self) -> int:
@@ -204,6 +207,7 @@ def port_tree(
     known = frozenset(_suffixes_of(listing.paths))
     limit = min((each.shared_memory for each in table.limits if each.shared_memory), default=None)
     ported: dict[str, PortedText] = {}
+    names: set[str] = set()  # what the files declare
     files: list[PortedFile] = []
     items: list[ReviewItem] = list(_foreign(listing.paths, target))
     kernel_suffixes = tuple(row.use for row in table.suffixes.values()) if only is not None else ()
@@ -216,7 +220,7 @@ def port_tree(
                     ReviewItem(path, 1, 1, "unread", say("the file is binary, or in UTF-16: it is copied"), "")
                 )
             else:
-                done = port_text(path, decode(data), judge, known, limit, words)
+                done = port_text(path, decode(data), judge, known, limit, words, None, names)
                 ported[path] = done
                 after = encode(_with_texts(done.text, chosen.texts)) if done.replacements or chosen.texts else data
                 if not data.isascii() and not _is_utf8(data):
@@ -225,12 +229,12 @@ def port_tree(
     for path in listing.left:
         message = say("the file is a link out of the project, and was not read")
         items.append(ReviewItem(path, 1, 1, "not-read", message, ""))
-    _with_macros(ported, files, judge, known, limit)
+    _with_macros(ported, files, judge, known, limit, names)
     if any(file.builds for file in files):
         half = has_half_in_host_code(files)
         settings = BuildSettings(target, build_style, {}, tuple(ignored), chosen.names, half)
         files = [file if not file.builds else _ported_build(file, settings, items) for file in files]
-    declared = frozenset[str]().union(*(done.declared for done in ported.values()))
+    declared = frozenset(names)
     items += _items_of(ported, declared)
     items += _kernel_sentences(ported)
     for rule in chosen.rules:
@@ -257,6 +261,7 @@ def port_tree(
         unread=tuple(listing.unread),
         links=frozenset(listing.links),
         account=account_of(_unknown_names(ported, declared), declared, guards, table),
+        edits={path: done.replacements for path, done in ported.items() if done.replacements},
     )
 
 
@@ -290,6 +295,7 @@ def _with_macros(
     judge: WordJudge,
     known: frozenset[str],
     limit: int | None,
+    declared: set[str],
 ) -> None:
     """Read the files again that use a macro of the tree which stands for a kernel or a launch.
 
@@ -304,7 +310,7 @@ def _with_macros(
         source = SourceTokens(decode(file.before))
         used |= {use.macro.name: use.macro for use in uses_of(source, source.code, macros)}
     for file in naming if used else ():
-        ported[file.path] = port_text(file.path, decode(file.before), judge, known, limit, None, used)
+        ported[file.path] = port_text(file.path, decode(file.before), judge, known, limit, None, used, declared)
 
 
 def _ported_build(file: PortedFile, settings: BuildSettings, items: list[ReviewItem]) -> PortedFile:
@@ -326,7 +332,7 @@ def _items_of(ported: Mapping[str, PortedText], declared: Container[str]) -> Ite
     for path, done in ported.items():
         yield from done.items
         for each in _left(done, declared):
-            yield ReviewItem(path, *each.places[0], each.kind, each.message, each.excerpt)
+            yield each.item(path)
 
 
 def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
@@ -334,11 +340,12 @@ def _kernel_sentences(ported: Mapping[str, PortedText]) -> Iterable[ReviewItem]:
     functions = [each for done in ported.values() for each in done.functions]
     if not any(each.uses for each in functions):
         return
+    calls = CallGraph(functions)
     for path, done in ported.items():
         by_name = {each.name: each for each in done.functions}
         for kernel in done.kernels:
             own = by_name.get(kernel.name)
-            message = sentence(kernel.name, reached(own, functions)) if own is not None else None
+            message = sentence(kernel.name, calls.reached(own)) if own is not None else None
             if message is not None:
                 yield ReviewItem(path, kernel.line, 1, "ptx-kernel", message, readable(kernel.signature)[:160])
 
@@ -355,7 +362,7 @@ def _unknown_names(ported: Mapping[str, PortedText], declared: Container[str]) -
     for path, done in ported.items():
         for each in _left(done, declared):
             if each.kind == UNKNOWN:
-                yield from (UnknownName(each.name, path, line, column) for line, column in each.places)
+                yield from (UnknownName(each.name, path, line, column) for line, column in each.places())
 
 
 def _own_names(

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from torchferry.core.finding import Edit
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, noted, say
-from torchferry.kernels.account import Unexplained
+from torchferry.kernels.account import LIBRARY_NAMESPACE, UNKNOWN, Unexplained
 from torchferry.kernels.cuda_namespace import cuda_word
 from torchferry.kernels.declarations import is_declared, is_declared_by_macro
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code, function_name
 from torchferry.kernels.device_macros import DeviceMacro
-from torchferry.kernels.hazards import hazards
+from torchferry.kernels.hazards import TILES, hazards
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.ptx import FunctionPtx, PtxUse, ptx_use
 from torchferry.kernels.receivers import has_no_such_method, type_before
@@ -83,9 +83,9 @@ class PortedText:
         launches: Where it starts kernels.
         macros: Those that it defines and that stand for a kernel or a launch.
         unexplained: Names that nothing here explains; one that a file of the tree declares is the project's own.
-        declared: Those of them that the file declares.
         own: Names of the project with CUDA in them, with how often each is used.
-        guards: Those of them that a condition of the preprocessor asks for, with the lines.
+        guards: Those of them that a condition of the preprocessor asks for, with the lines; those that a file of the
+            tree declares are none, and may be missing.
         libraries: The libraries of CUDA that it calls.
         functions: Its kernels and functions for the device, with the assembler of each.
         further: Lines and kinds of further places like an item's, that count for the function that they are in.
@@ -98,7 +98,6 @@ class PortedText:
     launches: tuple[Launch, ...] = ()
     macros: tuple[DeviceMacro, ...] = ()
     unexplained: dict[str, Unexplained] = field(default_factory=dict)
-    declared: set[str] = field(default_factory=set)
     own: Counter[str] = field(default_factory=Counter)
     guards: dict[str, list[int]] = field(default_factory=dict)
     libraries: set[str] = field(default_factory=set)
@@ -114,6 +113,7 @@ def port_text(
     shared_limit: int | None = None,
     known_words: set[bytes] | None = None,
     macros: Mapping[str, DeviceMacro] | None = None,
+    declared: set[str] | None = None,
 ) -> PortedText:
     """Port the text of one file.
 
@@ -125,14 +125,17 @@ def port_text(
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
         known_words: What `tokens.words_of` returns for it, where the judge has learnt them already.
         macros: Those of the tree that are used and stand for a kernel or a launch, where they are known.
+        declared: Names of the project that a file of the tree declares; those that this one declares are added.
     """
     if known_words is None:
         known_words = words_of(encode(text))
         judge.learn(known_words)
     words = judge.of_interest(known_words)
-    if not words and "<<" not in text and "tile" not in text and not macros:
+    if not (words or macros or _starts_kernels(text) or any(tile.encode() in known_words for tile in TILES)):
         return PortedText(text)
-    return _FilePort(path, SourceTokens(text, known_words), judge, files, shared_limit, macros or {}).run(words)
+    source = SourceTokens(text, known_words)
+    declared = set() if declared is None else declared
+    return _FilePort(path, source, judge, files, shared_limit, macros or {}, declared).run(words)
 
 
 class _FilePort:
@@ -146,8 +149,10 @@ class _FilePort:
         files: Container[str],
         shared_limit: int | None,
         macros: Mapping[str, DeviceMacro],
+        declared: set[str],
     ) -> None:
         self.path = path
+        self.declared = declared
         self.macros = macros
         self.source = source
         self.text = source.text
@@ -163,6 +168,7 @@ class _FilePort:
     def run(self, words: list[str]) -> PortedText:
         result = self.result
         meanings = self.judge.meanings
+        self.source.expect(len(words))
         places = {meanings[word].place for word in words}
         self.has_warp_words = any(meanings[word].kind == "warp-intrinsic" and word not in MASKS for word in words)
         for word in words:
@@ -170,9 +176,8 @@ class _FilePort:
         if places & {"header", "cuda"}:
             self._headers()
         code = DeviceCode()
-        starts = "<<<" in self.text or "<< <" in self.text or "< <<" in self.text
-        marks = "kernel" in places or "shared" in places or starts or "__device__" in self.text
-        if marks or self.macros:
+        marks = "kernel" in places or "shared" in places or self.macros or self.source.may_have("__device__")
+        if marks or _starts_kernels(self.text):
             code = device_code(self.path, self.source, self.shared_limit, self.macros)
             result.kernels, result.launches, result.macros = code.kernels, code.launches, code.macros
             result.items += code.items
@@ -206,16 +211,16 @@ class _FilePort:
         result.items = [item for item in result.items if item.line not in requested]
         result.items += map(self._to_rewrite, result.kernels)
         for name, each in tuple(result.unexplained.items()):
-            places = tuple(place for place in each.places if not code.holds_line(place[0]))
-            if places:
-                result.unexplained[name] = each._replace(places=places)
+            offsets = tuple(at for at in each.offsets if not code.holds_line(self.source.position(at)[0]))
+            if offsets:
+                result.unexplained[name] = each._replace(offsets=offsets)
             else:
                 del result.unexplained[name]
 
     def _hazards(self, code: DeviceCode, words: list[str]) -> None:
         """Add what device code, or a branch by an architecture, takes for granted without a name that says so."""
         names = [word for word in words if self.judge.meanings[word].place == "number"]
-        if not (code.bodies or names or "tiled_partition" in self.text or "thread_block_tile" in self.text):
+        if not (code.bodies or names or any(map(self.source.may_have, TILES))):
             return
         sizes = self._warps()
         offsets: dict[tuple[str, Message], None] = {}
@@ -263,41 +268,28 @@ class _FilePort:
         result = self.result
         if meaning.owner != "device":
             result.own[word] += len(places)
-        declared = False
+        if word in self.declared:
+            return
         left = []
+        guards = []
         for at in places:
             directive = self.source.directive_at(at)
+            if self._is_declaration(at, at + len(word), directive):
+                self.declared.add(word)
+                return
             if directive is None or directive.word not in _PROSE:
                 left.append(at)
-            if not declared and self._is_declaration(at, at + len(word), directive):
-                declared = True
-                result.declared.add(word)
             asks = directive is not None and directive.word in ("if", "ifdef", "ifndef", "elif")
             if asks and not word.startswith("__"):  # such names are the compiler's
-                result.guards.setdefault(word, []).append(self.source.position(at)[0])
-        if not left:
-            return
-        places, count = left, str(len(left))
-        if meaning.owner == "device":
-            message = say(
-                "`{name}` looks like CUDA's device language: no public source shows that the target has it "
-                "(uses: {count})",
-                name=word,
-                count=count,
-            )
-            self._unexplained(word, word, "device-function", message, places)
-        else:
-            message = say(
-                "nothing explains `{name}`: no table has it, and no file here declares it (uses: {count})",
-                name=word,
-                count=count,
-            )
-            self._unexplained(word, word, "unknown-name", message, places)
+                guards.append(self.source.position(at)[0])
+        if guards:
+            result.guards.setdefault(word, []).extend(guards)
+        if left:
+            self._unexplained(word, word, "device-function" if meaning.owner == "device" else UNKNOWN, left)
 
-    def _unexplained(self, name: str, declared_as: str, kind: str, message: Message, places: list[int]) -> None:
-        lines = tuple(map(self.source.position, places))
-        excerpt = self.source.line_text(places[0])
-        self.result.unexplained[name] = Unexplained(name, declared_as, kind, message, lines, excerpt)
+    def _unexplained(self, name: str, declared_as: str, kind: str, places: list[int]) -> None:
+        each = Unexplained(name, declared_as, kind, tuple(places), len(places), self.source)
+        self.result.unexplained[name] = each
 
     def _reviewed(self, word: str, meaning: WordMeaning, places: list[int]) -> None:
         kind = meaning.kind
@@ -404,20 +396,11 @@ class _FilePort:
         if found.arguments:
             self.result.own[word] += found.arguments
         if found.unclear:
-            message = say(
-                "`cuda::` is libcu++, or libtorch's namespace inside `at` or `c10`: it was not renamed (uses: {count})",
-                count=len(found.unclear),
-            )
-            self._unexplained("cuda::", word, "unknown-name", message, found.unclear)
+            self._unexplained(LIBRARY_NAMESPACE, word, UNKNOWN, found.unclear)
         if found.others:
             self._owned(word, WordMeaning(owner="project"), found.others)
         for name, places in found.undeclared.items():
-            message = say(
-                "`{name}` stays: the headers of the target's plugin do not declare its counterpart (uses: {count})",
-                name=name,
-                count=str(len(places)),
-            )
-            self._unexplained(name, name.rpartition("::")[2], "no-counterpart", message, places)
+            self._unexplained(name, name.rpartition("::")[2], "no-counterpart", places)
 
     def _place_key(self, word: str) -> None:
         contexts = self.judge.contexts
@@ -452,7 +435,7 @@ class _FilePort:
             kind = type_before(self.source.code, at)
             if kind is not None and of_type is not None:
                 self.renamed.append(Edit(kind, kind + len("type"), of_type.use))
-            elif kind is not None or has_no_such_method(self.source.code, at):
+            elif kind is not None or has_no_such_method(self.source, at):
                 message = say(
                     "`{name}()` of a type stays: a type has no `{use}()`; ask the tensor, or its device",
                     name=word,
@@ -527,12 +510,12 @@ class _FilePort:
             items += self._nameless_load()
         if self.source.is_divided:
             items += self._split_names()
-        if "##" in text:
+        if self.source.may_have("define") and "##" in text:
             for match in _PASTE.finditer(text):
                 if self.source.is_code(match.start()):
                     message = say("`##` joins `{name}` to another token", name=match.group().strip())
                     items.append(self._item(match.start(), "built-name", message))
-        if "??" in text:
+        if "?" in text and "??" in text:
             for match in _TRIGRAPH.finditer(text):
                 message = say("a trigraph continues the line only with `-trigraphs`")
                 if match.group().endswith("="):
@@ -585,6 +568,11 @@ def _with_uses(
         inside = places[bisect_left(places, (kernel.line, "")) : bisect_left(places, (kernel.last_line + 1, ""))]
         found.append(kernel._replace(uses=tuple(sorted(Counter(kind for _, kind in inside).items()))))
     return tuple(found)
+
+
+def _starts_kernels(text: str) -> bool:
+    """Whether a text may start a kernel, be it with blanks inside of `<<<`."""
+    return "<<" in text and any(opening in text for opening in ("<<<", "<< <", "< <<"))
 
 
 def _library(word: str) -> str:

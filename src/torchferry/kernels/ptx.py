@@ -14,7 +14,7 @@ from operator import and_, or_, xor
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.kernels.tokens import SourceTokens, TokenKind
+from torchferry.kernels.tokens import SourceTokens, TokenKind, encode, words_of
 
 DESIGN = (
     *("mma", "wmma", "wgmma", "tcgen05", "ldmatrix", "stmatrix", "movmatrix", "cp.async", "cp.reduce.async"),
@@ -165,7 +165,6 @@ _ESCAPED = lazy_regex(r"\\(?=\r?\n)|\\[nt]")
 _OPCODE = lazy_regex(r"(?:@!?%?\w+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)(?P<rest>[^;]*)")
 _IMMEDIATE = lazy_regex(r"(?<!\w)(0[xX][0-9a-fA-F]{1,4}|[0-9]{1,4})\Z")
 _REGISTER = lazy_regex(r"%[a-z]\w*")
-_WORDS = lazy_regex(r"[A-Za-z_]\w*")
 _MOST_SHOWN = 4
 
 
@@ -313,22 +312,38 @@ class FunctionPtx(NamedTuple):
 
     def words(self) -> set[str]:
         """Return the words of the body, among which are the functions that it calls."""
-        return set(_WORDS.findall(self.code, *self.body))
+        begin, end = self.body
+        return {word.decode("latin-1") for word in words_of(encode(self.code[begin:end]))}
 
 
-def reached(kernel: FunctionPtx, functions: Iterable[FunctionPtx]) -> tuple[PtxUse, ...]:
-    """Return the PTX of a kernel and of the functions that it calls, themselves or by others; by their names."""
-    by_name: dict[str, list[FunctionPtx]] = {}
-    for function in functions:
-        by_name.setdefault(function.name, []).append(function)
-    uses, met, left = list(kernel.uses), {kernel.name}, [kernel]
-    while left:
-        for name in left.pop().words() & (by_name.keys() - met):
-            met.add(name)
-            for function in by_name[name]:
-                uses += function.uses
-                left.append(function)
-    return tuple(uses)
+class CallGraph:
+    """Which functions for the device call which, by their names; each body is read once."""
+
+    def __init__(self, functions: Iterable[FunctionPtx]) -> None:
+        self._by_name: dict[str, list[FunctionPtx]] = {}
+        for function in functions:
+            self._by_name.setdefault(function.name, []).append(function)
+        self._names = frozenset(self._by_name)
+        self._called: dict[int, list[str]] = {}
+
+    def reached(self, kernel: FunctionPtx) -> tuple[PtxUse, ...]:
+        """Return the PTX of a kernel and of the functions that it calls, themselves or by others."""
+        uses, met, left = list(kernel.uses), {kernel.name}, [kernel]
+        while left:
+            for name in self._calls(left.pop()):
+                if name in met:
+                    continue
+                met.add(name)
+                for function in self._by_name[name]:
+                    uses += function.uses
+                    left.append(function)
+        return tuple(uses)
+
+    def _calls(self, function: FunctionPtx) -> list[str]:
+        called = self._called.get(id(function))
+        if called is None:
+            called = self._called[id(function)] = sorted(function.words() & self._names)
+        return called
 
 
 def _designed(name: str) -> str:

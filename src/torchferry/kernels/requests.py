@@ -161,7 +161,10 @@ def _rows(request: KernelRequest, lang: str) -> Iterator[tuple[Message, str]]:
     yield say("dtypes"), ", ".join(request.dtypes) or unknown
     yield (
         say("shapes"),
-        say("UNKNOWN: `torchferry ops trace -- COMMAND` records them").render(lang),
+        say(
+            "UNKNOWN: take them from a run on CUDA; `torchferry ops trace` records the operators that are registered "
+            "with torch, not the functions of an extension"
+        ).render(lang),
     )
     yield say("reference on the CPU"), ", ".join(request.references) or unknown
     yield (

@@ -73,8 +73,10 @@ class Directive(NamedTuple):
 
 
 _WORD = r"0-9A-Za-z_\x80-\xff"
-_ALL_WORD_CHARACTERS = "".join(map(chr, range(128, 256))) + string.ascii_letters + string.digits + "_"
-_WORD_CHARACTERS = frozenset(_ALL_WORD_CHARACTERS)
+ALL_CHARACTERS = "".join(map(chr, range(128, 256))) + string.ascii_letters + string.digits + "_"
+"""The characters of identifiers and numbers."""
+
+_WORD_CHARACTERS = frozenset(ALL_CHARACTERS)
 _OPAQUE = lazy_regex(
     r"""//[^\n]*|/\*|"(?:[^"\\\n]*")?|'(?:[^'\\\n]*')?"""
     r"""|\#[ \t]*(?:include(?:_next)?|import)[ \t]*(<[^>\n]{0,4096}>|"[^"\n]{0,4096}")"""
@@ -91,6 +93,13 @@ _CODE = lazy_regex(
     rf"|(?P<number>\.?[0-9](?:[eEpP][+-]|'[{_WORD}]|[{_WORD}.])*)"
     r"|(?P<punctuation><<<|>>>|::|->|\#\#|[^\s\\]|\\(?!\r?\n))"
 )
+_WORD_REST = lazy_regex(rf"[{_WORD}]+")
+_INDEXED = ("cuda", "CUDA", "Cuda")
+"""What stands in most words that are looked for."""
+
+_MANY = 24
+"""Words from which on one search for all costs less than one for each."""
+
 _LONG_LINE = 2000
 """Characters in front of a place in which the start of its line is looked for, rather than in a list of all."""
 
@@ -136,6 +145,7 @@ class SourceTokens:
         self.opaque: list[Token] = []
         self.unclosed: list[Token] = []
         self._starts: list[int] | None = None
+        self._index: dict[str, list[int]] | None = None
         self._directives: list[Directive] | None = None
         self._directive_starts: list[int] = []
         self._read()
@@ -177,20 +187,48 @@ class SourceTokens:
         """Return the offsets at which an identifier is in code, in order."""
         if not self.may_have(word):
             return []
+        if self._index is not None and any(part in word for part in _INDEXED):
+            return self._index.get(word, [])
         text, length, opaque, starts = self.text, len(word), self.opaque, self._opaque_starts
         size, last = len(text), 0
+        find, characters, is_divided = text.find, _WORD_CHARACTERS, self.is_divided
         found: list[int] = []
-        at = text.find(word)
+        at = find(word)
         while at >= 0:
             end = at + length
-            if (at and text[at - 1] in _WORD_CHARACTERS) or (end < size and text[end] in _WORD_CHARACTERS):
+            if (end < size and text[end] in characters) or (at and text[at - 1] in characters):
                 pass  # a piece of a longer word
-            elif not (self.is_divided and self._goes_on(at, end)):
+            elif not (is_divided and self._goes_on(at, end)):
                 last = bisect_right(starts, at, last)
                 if not last or at >= opaque[last - 1].end:
                     found.append(at)
-            at = text.find(word, end)
+            at = find(word, end)
         return found
+
+    def expect(self, count: int) -> None:
+        """Prepare for many words whose places will be asked for: then one search finds those of CUDA's names."""
+        if count >= _MANY and self._index is None:
+            self._index = self._indexed()
+
+    def _indexed(self) -> dict[str, list[int]]:
+        """Return the places of all words with one of `_INDEXED` in them."""
+        text, rest, is_divided = self.text, _WORD_REST.match, self.is_divided
+        index: dict[str, list[int]] = {}
+        for number, part in enumerate(_INDEXED):
+            at = text.find(part)
+            while at >= 0:
+                match = rest(text, at)
+                assert match is not None
+                begin, end = at, match.end()
+                while begin and text[begin - 1] in _WORD_CHARACTERS:
+                    ahead = text[max(0, begin - 64) : begin]
+                    begin -= len(ahead) - len(ahead.rstrip(ALL_CHARACTERS))
+                word = text[begin:end]
+                is_new = not number or not any(earlier in word for earlier in _INDEXED[:number])
+                if is_new and self.opaque_at(begin) is None and not (is_divided and self._goes_on(begin, end)):
+                    index.setdefault(word, []).append(begin)
+                at = text.find(part, end)
+        return index
 
     def _goes_on(self, start: int, end: int) -> bool:
         """Whether what looks like a word is a piece of one that a backslash at the end of a line divides."""
@@ -223,10 +261,14 @@ class SourceTokens:
     def directive_at(self, offset: int) -> Directive | None:
         """Return the line of the preprocessor that an offset of code is in; None for other lines."""
         if self._directives is None and not self.is_divided:
-            begin = self.text.rfind("\n", max(0, offset - _LONG_LINE), offset) + 1
+            text = self.text
+            begin = text.rfind("\n", max(0, offset - _LONG_LINE), offset) + 1
             is_short = begin > 0 or offset <= _LONG_LINE
-            if is_short and (not begin or self.is_code(begin - 1)):  # else one above goes on behind what is opaque
-                line = self.text[begin : offset + 1]
+            index = bisect_right(self._opaque_starts, begin - 1) - 1
+            if is_short and (index < 0 or begin > self.opaque[index].end):  # else one above may go on behind it
+                if text.find("#", begin, offset + 1) < 0:
+                    return None
+                line = text[begin : offset + 1]
                 code = line.lstrip(" \t")
                 start = begin + len(line) - len(code)
                 directive = self._directive(start) if code[:1] == "#" and self.is_code(start) else None
@@ -278,33 +320,40 @@ class SourceTokens:
 
     def _read(self) -> None:
         """Find what is opaque."""
-        text, at, search, append = self.text, 0, _OPAQUE.search, self.opaque.append
+        text, at, append = self.text, 0, self.opaque.append
         comment, plain_string = TokenKind.COMMENT, TokenKind.STRING
         new = tuple.__new__  # a record by its fields, in half of the time; most are made here
         separator = -1  # the last quote inside a number, such as 1'000'000
-        while match := search(text, at):
-            start, at = match.span()
-            opening = text[start]
-            if opening == "/":
-                if text[start + 1] == "*":
-                    end = text.find("*/", at)
-                    at = self._add(TokenKind.COMMENT, start, end + 2 if end >= 0 else -1)
-                    continue
-                if text[at - 1] in "\\\r":
-                    at = self._line_comment(start)
-                append(new(Token, (comment, start, at)))
-            elif opening == '"':
-                if at == start + 1 or text[start - 1] == "R":
-                    at = self._string(start, at)
+        while at >= 0:
+            matches, at = _OPAQUE.finditer(text, at), -1
+            for match in matches:
+                start, end = match.span()
+                opening = text[start]
+                if opening == "/":
+                    if text[start + 1] == "*":
+                        end = text.find("*/", end)
+                        at = self._add(TokenKind.COMMENT, start, end + 2 if end >= 0 else -1)
+                        break
+                    if text[end - 1] in "\\\r":
+                        end = self._line_comment(start)
+                        at = end if end > match.end() else -1
+                    append(new(Token, (comment, start, end)))
+                elif opening == '"':
+                    if end == start + 1 or text[start - 1] == "R":
+                        at = self._string(start, end)
+                    else:
+                        append(new(Token, (plain_string, start, end)))
+                elif opening == "#":
+                    at = self._include(match)
+                elif text[start - 1] in _WORD_CHARACTERS and self._is_separator(start, separator):
+                    separator, at = start, start + 1
                 else:
-                    append(new(Token, (plain_string, start, at)))
-            elif opening == "#":
-                at = self._include(match)
-            elif text[start - 1] in _WORD_CHARACTERS and self._is_separator(start, separator):
-                separator, at = start, start + 1
-            else:
-                end = at if at > start + 1 else self._quoted(start, _CHARACTER_STOP, "'")
-                at = self._add(TokenKind.CHARACTER, start, end)
+                    end = end if end > start + 1 else self._quoted(start, _CHARACTER_STOP, "'")
+                    at = self._add(TokenKind.CHARACTER, start, end)
+                if at == match.end():
+                    at = -1  # where the search goes on by itself
+                elif at >= 0:
+                    break
 
     def _add(self, kind: TokenKind, start: int, end: int) -> int:
         """Add what is opaque; an end below 0 is that of the file, and what has none is noted."""
@@ -384,7 +433,7 @@ def is_word(character: str) -> bool:
 
 def last_word(text: str) -> str:
     """Return the word that a text ends with; empty where it ends with none."""
-    return text[len(text.rstrip(_ALL_WORD_CHARACTERS)) :]
+    return text[len(text.rstrip(ALL_CHARACTERS)) :]
 
 
 def before(text: str, at: int) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from torchferry.core.messages import Message, display_width
+from torchferry.core.messages import Message
 from torchferry.core.terminal import visible
 from torchferry.ops.report import amount
 
@@ -33,22 +33,6 @@ def percent(part: float, whole: float) -> str:
 def size_text(size: int) -> str:
     """Return a number of bytes as text: `12.3 MiB`; `?` for one that the trace does not say."""
     return "?" if size < 0 else amount(size)
-
-
-def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned text: the first column to the left, the others to the right."""
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [row[0] + " " * (widths[0] - display_width(row[0]))]
-        cells += [" " * (width - display_width(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  " + "  ".join(cells).rstrip()
-
-
-def with_title(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield a table whose first row is its title, one step to the left of the others."""
-    first, *rest = columns(rows)
-    yield first[2:] if not first[2:].startswith(" ") else first
-    yield from rest
 
 
 def heads(lang: str, *titles: Message | str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchferry.core.messages import Message, say, say_plural, translatable
+from torchferry.core.text_table import with_title
 from torchferry.profiling.comparison import MatchedRow, ProfiledRun, TraceComparison, rank_rows
 from torchferry.profiling.critical_path import LINKS
 from torchferry.profiling.formatting import (
@@ -19,7 +20,6 @@ from torchferry.profiling.formatting import (
     percentile,
     printable,
     size_text,
-    with_title,
 )
 from torchferry.profiling.intervals import length, union
 from torchferry.profiling.places import Names, PlaceRow
