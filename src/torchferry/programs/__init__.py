@@ -18,6 +18,7 @@ What each reaches
     decorators      what the project's own decorators keep, or give
     called_by_decorators  what decorators have called: at once, at the end, for a type, for an operator
     class_registries  where a class is taken from what keeps all that are derived from one
+    fields_given    functions and classes that are a field of an object, and where it is asked for
     text_uses       where functions and classes are chosen by texts
     definitions     which definition of a name counts
     meant_uses      where a function is used as one program means it, told once for all of its ways
