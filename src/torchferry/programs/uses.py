@@ -19,7 +19,7 @@ from torchferry.programs.called_by_decorators import (
     operators_of,
 )
 from torchferry.programs.class_registries import ClassRegistries
-from torchferry.programs.decorators import lookup, registrations
+from torchferry.programs.decorators import registrations
 from torchferry.programs.fields_given import asked_as_field
 from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
 from torchferry.programs.method_names import MethodName, gives_a_name, is_implicit, names_of_method, uses_in_body
@@ -58,7 +58,7 @@ from torchferry.programs.use_syntax import (
 )
 from torchferry.programs.written_ends import written_ends
 from torchferry.source.exports import absolute_module
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_run_when_started
@@ -489,26 +489,7 @@ class Uses:
     def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
         """Yield where what the project's own decorators keep a function or class in is asked for it."""
         for kept in registrations(self.sources.project, file, names, unit):
-            if kept.container is None:
-                yield Use(Place(file.path, unit), Need.CHOSEN, f"{unit.name} ({file.path}:{unit.lineno})")
-                continue
-            for use in self.of_binding(kept.file, kept.container):
-                loaded = self.sources.file(use.place.path)
-                node = use.place.node
-                if loaded is None or not isinstance(node, (ast.Name, ast.Attribute)):
-                    continue
-                asked = lookup(loaded[0], node, is_keyed=kept.key is not None)
-                if asked is None:
-                    continue
-                place = Place(use.place.path, asked.node, use.place.through)
-                if kept.key is not None and asked.asked is not None:
-                    written = string_value(asked.asked)
-                    if written is None or written == kept.key:
-                        yield Use(place, test=None if written is not None else is_equal(asked.asked, kept.key))
-                elif asked.takes_all:
-                    yield Use(place)
-                else:
-                    yield Use(place, Need.CHOSEN, f"{unit.name} ({place.path}:{asked.node.lineno})")
+            yield from self._registries.of_registration(kept, unit, file.path)
 
     def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
         """Whether the table of a module that holds a value is asked for nothing but its keys."""
