@@ -37,6 +37,7 @@ What must hold on the way
     switches        the options that files declare, and what a command says of them
     config_files    the values in settings files
     stored          what functions and variables hold, as their file says it
+    filled_names    names that objects are given out of settings; unasked_makers: class methods that nobody asks for
     command_words   what the commands say that start a program
     program_facts   what depends on the program, taken down for each answer
     answers         the answers, shared by the programs that say the same
