@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.programs.object_kinds import SettingsObject
 from torchferry.programs.program_facts import ProgramFacts
+
+LOADS_SETTINGS = lazy_regex(r"\b(?:safe_load|full_load|unsafe_load|load|loads|read_yaml|load_yaml)\(")
+"""What a file says that reads settings; where it is given them, nobody can tell which file they are of."""
 
 WHOLE = "\n"
 """Stands behind a name that is told as a whole, where others are told by what they begin with."""

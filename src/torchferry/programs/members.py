@@ -10,7 +10,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Answer, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.fields import Fields
-from torchferry.programs.filled_names import WHOLE, may_be_merged, names_in
+from torchferry.programs.filled_names import LOADS_SETTINGS, WHOLE, may_be_merged, names_in
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -364,7 +364,7 @@ class Members:
 
     def _names_given(self, file: PythonFile, names: Names, base: ast.expr) -> Iterable[str] | None:
         """Return the names that come out of settings which the program reads; None where they cannot be told."""
-        table = table_of_names(file, base)
+        table = table_of_names(file, base) if LOADS_SETTINGS.search(file.source.text) is not None else None
         if table is None:
             return None
         if self.runs(Expression(file, names, base), around(file, base), 0).truth is Truth.NO:
