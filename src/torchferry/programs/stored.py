@@ -276,11 +276,14 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
 
 
 def table_of_names(file: PythonFile, base: ast.expr) -> ast.expr | None:
-    """Return the table whose keys are the computed names that something gets; None where that is none.
+    """Return the table whose keys are the computed names that an object gets; None where that is none.
 
-    `for k, v in more.items(): setattr(x, k, v)`, `for k in more: x[k] = more[k]`, `x.update(more)`.
+    `for k, v in more.items(): setattr(x, k, v)`, `for k in more: vars(x)[k] = more[k]`, `x.__dict__.update(more)`.
     """
     parent = file.parents.get(base)
+    if last_name(base) != "__dict__" and not isinstance(parent, ast.Call):
+        if not isinstance(base, ast.Call) or last_name(base.func) != "vars":
+            return None  # a table, of which there are many
     if isinstance(parent, ast.Attribute):
         call = file.parents.get(parent)
         return call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
