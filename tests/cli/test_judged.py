@@ -186,6 +186,8 @@ def test_a_module_in_a_folder_of_an_own_package(tmp_path: Path, files: Files, te
         ({".gitmodules": "\0[[[", "net.py": ""}, "import net\n"),
         ({"net.pyx": "x = 1\n"}, "import net\n"),
         ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n"}, "import pkg\n"),
+        ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n", "pkg/pkg/.gitkeep": ""},
+         "import pkg\n"),
         ({"pkg/__init__.py": "from .pkg.core import f\n", "pkg/core.pyx": "x = 1\n", "pkg/pkg/core.so": ""},
          "import pkg\n"),
         ({"pkg/__init__.py": "from .version import __version__\n"}, "import pkg\n"),
@@ -193,7 +195,8 @@ def test_a_module_in_a_folder_of_an_own_package(tmp_path: Path, files: Files, te
     ],
     ids=[
         *("a name of a package", "a package without __init__", "guarded", "there", "outside"),
-        *("broken", "plain Cython", "Cython that is built into a folder", "and was built", "a version", "data"),
+        *("broken", "plain Cython", "Cython that is built into a folder", "which is kept", "and was built"),
+        *("a version", "data"),
     ],
 )  # fmt: skip
 def test_what_is_no_gap_does_not_count_as_one(tmp_path: Path, files: Files, text: str) -> None:

@@ -119,6 +119,18 @@ EXTENSIONS = {
     "arguments in a table": "table = dict(name='pkg._C', sources=['k.cu'])\n"
                             "setup(ext_modules=[CUDAExtension(**table)])\n",
 }  # fmt: skip
+COMPUTED = {
+    "a parameter": "def get(name):\n    return importlib.import_module(name)\nget('pkg._C')\n",
+    "a text that is put together": "part = '_C'\nimportlib.import_module(f'pkg.{part}')\n",
+    "a loop": "for name in ['json', 'pkg._C']:\n    importlib.import_module(name)\n",
+    "a function under another name": "load = importlib.import_module\nload('pkg._C')\n",
+    "a function that another module gives": "from pkg import load\nload('pkg._C')\n",
+}
+BLOCKED += [
+    (f"by a computed name: {name}", {**PACKAGE, "train.py": f"import importlib\nimport torch\n{text}print(1)\n",
+                                     "pkg/__init__.py": "from importlib import import_module as load\n"})
+    for name, text in COMPUTED.items()
+]  # fmt: skip
 IMPORTS = "from setuptools import setup\nfrom torch.utils.cpp_extension import CUDAExtension\n"
 BLOCKED += [
     (f"an extension: {name}", {**PACKAGE, "setup.py": IMPORTS + text, "train.py": USES,

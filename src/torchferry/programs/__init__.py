@@ -18,6 +18,7 @@ What each reaches
     decorators      what the project's own decorators keep, or give
     called_by_decorators  what decorators have called: at once, at the end, for a type, for an operator
     class_registries  where a class is taken from what keeps all that are derived from one
+    fields_given    functions and classes that are a field of an object, and where it is asked for
     text_uses       where functions and classes are chosen by texts
     definitions     which definition of a name counts
     meant_uses      where a function is used as one program means it, told once for all of its ways
@@ -36,6 +37,7 @@ What must hold on the way
     switches        the options that files declare, and what a command says of them
     config_files    the values in settings files
     stored          what functions and variables hold, as their file says it
+    filled_names    names that objects are given out of settings; unasked_makers: class methods that nobody asks for
     command_words   what the commands say that start a program
     program_facts   what depends on the program, taken down for each answer
     answers         the answers, shared by the programs that say the same

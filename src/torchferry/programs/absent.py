@@ -40,6 +40,9 @@ _ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
 
 _CYTHON = ".pyx"
 
+_BESIDE_BUILT = frozenset({"__init__.py", "__pycache__"})
+"""What may lie in a folder for compiled modules; a file that begins with a dot may, too."""
+
 
 FETCH = "git submodule update --init"
 """The command that checks out submodules, as the messages here name it."""
@@ -176,14 +179,16 @@ class Absent:
     def _source_of_build(self, module: str, importer: str) -> str | None:
         """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
 
-        That folder is not there before it is built, and holds nothing but what was.
+        Before it is built that folder is not there, or is empty but for `.gitkeep` and the like; later it holds nothing
+        but what was.
         """
         package, _, name = module.rpartition(".")
         folder = importer.rpartition("/")[0]
         if f"{name}.pyx" not in self._listing(folder):
             return None
         built = self._listing(_below(folder, package.rpartition(".")[2]))
-        return _below(folder, f"{name}.pyx") if all(each.endswith(COMPILED) for each in built) else None
+        kept = (each for each in built if not each.startswith(".") and each not in _BESIDE_BUILT)
+        return _below(folder, f"{name}.pyx") if all(each.endswith(COMPILED) for each in kept) else None
 
     def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
         """Return why a package of which nobody knows may be the project's, though no file is found by its name.

@@ -9,9 +9,11 @@ import ast
 from collections.abc import Callable, Iterator
 
 from torchferry.core.record import NamedTuple
-from torchferry.programs.decorators import lookup
+from torchferry.programs.around import FunctionNode, around
+from torchferry.programs.decorators import Registration, bound_in_project, kept_by, lookup
 from torchferry.programs.lineage import Lineage, place_of
 from torchferry.programs.model import Need
+from torchferry.programs.parameters import PARTIAL
 from torchferry.programs.sources import Sources
 from torchferry.programs.tables import is_equal
 from torchferry.programs.use_kinds import Place, Use
@@ -34,11 +36,13 @@ class _Entry(NamedTuple):
         container: The variable or attribute that keeps it.
         is_keyed: Whether it is kept by a key.
         key: The key, where it can be told.
+        kept: Where the class is spoken of.
     """
 
     container: ast.Name | ast.Attribute
     is_keyed: bool
     key: str | None
+    kept: ast.Name
 
 
 class ClassRegistries:
@@ -63,13 +67,76 @@ class ClassRegistries:
             return
         bases = [*filter(None, map(self._lineage.at, self._lineage.bases(place_of(file, unit))))]
         for number, base in enumerate(bases):
-            for entry in _kept(base, unit, [*bases[:number], base], by_itself=False):
-                yield from self._uses_of_entry(base, entry, unit)
+            yield from self._uses_by(base, file.path, unit, [*bases[:number], base], by_itself=False)
             yield from self._uses_of_list(base[2], unit, bases[:number])
         for base in ((file, names, unit), *bases):
             for made_by in filter(None, map(self._lineage.at, self._lineage.metaclass(place_of(base[0], base[2])))):
-                for entry in _kept(made_by, unit, bases, by_itself=True):
-                    yield from self._uses_of_entry(made_by, entry, unit)
+                yield from self._uses_by(made_by, file.path, unit, bases, by_itself=True)
+
+    def _uses_by(
+        self, keeper: _Class, path: str, unit: ast.ClassDef, bases: list[_Class], *, by_itself: bool
+    ) -> Iterator[Use]:
+        """Yield what is done with a class where it is defined, and where it is taken out of what then keeps it."""
+        file, names, _ = keeper
+        for method, made in _hooks(keeper, by_itself=by_itself):
+            entries = [*_kept(method, made, unit, bases, by_itself=by_itself)]
+            for entry in entries:
+                yield from self._uses_of_entry(keeper, entry, unit)
+            followed = {entry.kept for entry in entries if _is_lasting(file, names, entry.container)}
+            for node in nodes_in(method):
+                is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in made
+                if isinstance(node, ast.Name) and is_read and node not in followed:
+                    yield from self._uses_of_spoken(file, names, node, Place(path, unit), unit)
+
+    def _uses_of_spoken(
+        self, file: PythonFile, names: Names, spoken: ast.Name, defined: Place, unit: ast.ClassDef
+    ) -> Iterator[Use]:
+        """Yield what a hook does where a class is defined: it makes an object of it, or hands it on."""
+        node: ast.AST = spoken
+        parent = file.parents.get(node)
+        while isinstance(parent, (ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Starred)):
+            node, parent = parent, file.parents.get(parent)
+        choice = Use(defined, Need.CHOSEN, f"{unit.name} ({file.path}:{spoken.lineno})")
+        if isinstance(parent, ast.Call) and parent.func is spoken:
+            yield choice if around(file, parent).tests else Use(defined)
+        elif isinstance(parent, ast.Call) and (last_name(parent.func) not in _ASKING or spoken in parent.args[2:]):
+            bound = bound_in_project(self._sources.project, file, names, parent.func)
+            kept = kept_by(bound[0], bound[1], bound[2], parent, unit) if bound is not None else []
+            for each in kept:
+                yield from self.of_registration(each, unit, file.path)
+            if not kept:
+                yield choice
+        elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign, ast.Lambda, ast.Yield)):
+            yield choice
+
+    def of_registration(self, kept: Registration, unit: FunctionNode | ast.ClassDef, path: str) -> Iterator[Use]:
+        """Yield where what keeps a function or class is asked for it.
+
+        Args:
+            kept: Where it is kept.
+            unit: The function or class.
+            path: The file that has it kept.
+        """
+        if kept.container is None:
+            yield Use(Place(path, unit), Need.CHOSEN, f"{unit.name} ({path}:{unit.lineno})")
+            return
+        for use in self._uses_of_binding(kept.file, kept.container):
+            loaded = self._sources.file(use.place.path)
+            node = use.place.node
+            if loaded is None or not isinstance(node, (ast.Name, ast.Attribute)):
+                continue
+            asked = lookup(loaded[0], node, is_keyed=kept.key is not None)
+            if asked is None:
+                continue
+            place = Place(use.place.path, asked.node, use.place.through)
+            if kept.key is not None and asked.asked is not None:
+                written = string_value(asked.asked)
+                if written is None or written == kept.key:
+                    yield Use(place, test=None if written is not None else is_equal(asked.asked, kept.key))
+            elif asked.takes_all:
+                yield Use(place)
+            else:
+                yield Use(place, Need.CHOSEN, f"{unit.name} ({place.path}:{asked.node.lineno})")
 
     def _uses_of_entry(self, keeper: _Class, entry: _Entry, unit: ast.ClassDef) -> Iterator[Use]:
         """Yield where the container of a class is asked for it."""
@@ -139,32 +206,70 @@ def _use_of(place: Place, choice: _Choice, unit: ast.ClassDef) -> Iterator[Use]:
             yield Use(place, test=None if written is not None else is_equal(choice.asked, choice.own))
 
 
-def _kept(keeper: _Class, unit: ast.ClassDef, bases: list[_Class], *, by_itself: bool) -> Iterator[_Entry]:
-    """Yield where `__init_subclass__` of a base, or what a metaclass runs, keeps a class."""
-    _, _, owner = keeper
+_ASKING = frozenset({
+    "isinstance", "issubclass", "super", "hasattr", "getattr", "setattr", "print", "repr", "str", "len", "id", "hash",
+    "type", "vars", "dir", "cast", "format", "signature", "getsource", "getmembers", "getmro", "get_type_hints",
+    "fields", "dataclass", "final", "wraps", "update_wrapper", "debug", "info", "warning", "warn", "log", "__init__",
+    "__setattr__", "__init_subclass__",
+})  # fmt: skip
+"""Functions that ask something of a class, or give it something, and make no object of it."""
+
+
+def _is_lasting(file: PythonFile, names: Names, container: ast.Name | ast.Attribute) -> bool:
+    """Whether what keeps a class outlives the hook: a variable of the module, or an attribute."""
+    bindings = names.bindings(container) if isinstance(container, ast.Name) else ()
+    return not any(file.scope(each) is not file.tree for each in bindings if isinstance(each, ast.Name))
+
+
+def _hooks(keeper: _Class, *, by_itself: bool) -> Iterator[tuple[ast.FunctionDef, set[str]]]:
+    """Yield what a base, or a metaclass, runs where a class is defined, with what it calls that class."""
     methods = ("__new__", "__init__") if by_itself else ("__init_subclass__",)
-    for method in owner.body:
-        if not isinstance(method, ast.FunctionDef) or method.name not in methods:
-            continue
-        arguments = [each.arg for each in method.args.args]
-        made = set(arguments[:1]) if method.name != "__new__" else _named_new(method)
-        given = {keyword.arg: keyword.value for keyword in unit.keywords if keyword.arg is not None}
-        said: dict[str, ast.expr] = dict(given)
-        if by_itself and len(arguments) > 1:
-            said[arguments[1]] = ast.Constant(unit.name)
-        classes = [unit, *(each[2] for each in bases)]
-        for part in nodes_in(method):
-            if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name) and part.value.id in made:
-                for target in part.targets:
-                    if isinstance(target, ast.Subscript) and isinstance(target.value, (ast.Name, ast.Attribute)):
-                        yield _Entry(target.value, True, _own(target.slice, made, said, classes))
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-                of, is_given = part.func.value, any(isinstance(x, ast.Name) and x.id in made for x in part.args)
-                if is_given and isinstance(of, (ast.Name, ast.Attribute)):
-                    if part.func.attr in _ADDS:
-                        yield _Entry(of, False, None)
-                    elif part.func.attr == "setdefault":
-                        yield _Entry(of, True, _own(part.args[0], made, said, classes))
+    for method in keeper[2].body:
+        if isinstance(method, ast.FunctionDef) and method.name in methods:
+            first = {each.arg for each in method.args.args[:1]}
+            yield method, first if method.name != "__new__" else _named_new(method)
+
+
+def _kept(
+    method: ast.FunctionDef, made: set[str], unit: ast.ClassDef, bases: list[_Class], *, by_itself: bool
+) -> Iterator[_Entry]:
+    """Yield where `__init_subclass__` of a base, or what a metaclass runs, keeps a class."""
+    arguments = [each.arg for each in method.args.args]
+    said: dict[str, ast.expr] = {keyword.arg: keyword.value for keyword in unit.keywords if keyword.arg is not None}
+    if by_itself and len(arguments) > 1:
+        said[arguments[1]] = ast.Constant(unit.name)
+    classes = [unit, *(each[2] for each in bases)]
+    for part in nodes_in(method):
+        held = _held(part.value, made) if isinstance(part, ast.Assign) else None
+        if isinstance(part, ast.Assign) and held is not None:
+            for target in part.targets:
+                if isinstance(target, ast.Subscript) and isinstance(target.value, (ast.Name, ast.Attribute)):
+                    yield _Entry(target.value, True, _own(target.slice, made, said, classes), held)
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            of = part.func.value
+            given = next((found for x in part.args if (found := _held(x, made)) is not None), None)
+            if not isinstance(of, (ast.Name, ast.Attribute)):
+                continue
+            if part.func.attr == "update" and part.args and isinstance(part.args[0], ast.Dict):
+                for key, value in zip(part.args[0].keys, part.args[0].values, strict=True):
+                    if key is not None and (held := _held(value, made)) is not None:
+                        yield _Entry(of, True, _own(key, made, said, classes), held)
+            elif given is not None and part.func.attr in _ADDS:
+                yield _Entry(of, False, None, given)
+            elif given is not None and part.func.attr == "setdefault":
+                yield _Entry(of, True, _own(part.args[0], made, said, classes), given)
+
+
+def _held(value: ast.expr, made: set[str]) -> ast.Name | None:
+    """Return where an expression speaks of a class that whoever takes the value may call; None where it does not.
+
+    `cls`, `(cls, 1)`, `partial(cls, 2)`.
+    """
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return next((found for each in value.elts if (found := _held(each, made)) is not None), None)
+    if isinstance(value, ast.Call) and last_name(value.func) in PARTIAL and value.args:
+        return _held(value.args[0], made)
+    return value if isinstance(value, ast.Name) and value.id in made else None
 
 
 def _named_new(method: ast.FunctionDef) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, product
 
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.programs.around import FunctionNode, around
 from torchferry.programs.namespaces import hub_modules, local_hub_calls
@@ -17,6 +19,7 @@ from torchferry.source.flow.syntax import last_name, string_value
 from torchferry.source.import_calls import argument, handed_imports, import_of
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.nodes import nodes_in
+from torchferry.source.outline import Outline
 from torchferry.source.project import Project
 from torchferry.source.python import PythonFile
 
@@ -67,6 +70,62 @@ class Computed(NamedTuple):
     owner: str = ""
     is_probe: bool = False
     exported_as: str = ""
+
+
+class Unfollowed(NamedTuple):
+    """An import whose module is computed and cannot be told.
+
+    Attributes:
+        path: The file.
+        line: The line.
+        text: The call, shortened.
+        reason: What is said of it; None for what is said of a computed name.
+        of_others: Whether it surely imports nothing of the project, or only asks whether a module is there.
+    """
+
+    path: str
+    line: int
+    text: str
+    reason: Message | None = None
+    of_others: bool = False
+
+    @property
+    def message(self) -> Message:
+        """What is said of it."""
+        if self.reason is not None:
+            return self.reason
+        return say("imports a module by a name that could not be resolved: {text}", text=self.text)
+
+
+_KEPT_AS = lazy_regex(
+    r"\b(?:import_module|__import__)\s{1,9}as\s{1,9}(\w+)|\b(\w+) ?= ?[\w.]{0,60}?(?:import_module|__import__)\s"
+)
+"""Where a file gives a function that imports another name."""
+
+
+def taking_imports(outlines: Iterable[Outline], text: Callable[[str], str]) -> set[str]:
+    """Return the files that may take a function which imports from another file, under a name of its own there.
+
+    `from importlib import import_module as load` in one file, and `from helpers import load` in others.
+
+    Args:
+        outlines: What the project's files import.
+        text: Returns the text of one of them.
+    """
+    outlines = [*outlines]
+    found = (_KEPT_AS.finditer(text(outline.path)) for outline in outlines if outline.is_dynamic)
+    todo = {match[1] or match[2] for matches in found for match in matches}
+    known: set[str] = set()
+    takers: set[str] = set()
+    while todo:
+        known |= todo
+        said = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(todo)))})\b(?:\s{{1,9}}as\s{{1,9}}(\w+))?")
+        todo = set()
+        for outline in outlines:
+            spoken = [*said.finditer(text(outline.path))] if outline.imports else []
+            takers |= {outline.path} if spoken else set()
+            todo |= {match[1] for match in spoken if match[1]} - known
+    return takers
 
 
 def _is_probe(file: PythonFile, call: ast.expr) -> bool:
@@ -177,7 +236,7 @@ class ComputedNames:
         self._steps = 0
         arguments = call.args if isinstance(call, ast.Call) else []
         keywords = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
-        imported = import_of(names, call) if isinstance(call, ast.Call) else handed_imports(file).get(call)
+        imported = import_of(names, call) if isinstance(call, ast.Call) else handed_imports(names).get(call)
         name = imported.asked if imported is not None else arguments[0] if arguments else keywords.get("name")
         found = self._values(file, names, name, 0) if name is not None else (HOLE,)
         package = arguments[1] if len(arguments) > 1 else keywords.get("package")

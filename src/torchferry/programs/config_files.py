@@ -61,6 +61,14 @@ class ConfigFiles:
         takes_in = not is_composed and _TAKES_IN.search(self.files.text(path)) is not None
         return UNSAID if is_open or takes_in else NO_KEY
 
+    def keys_below(self, path: str, keys: tuple[str, ...]) -> frozenset[str] | None:
+        """Return the keys that a file has below others; None where that cannot be told."""
+        said = self._of(path)
+        if said is None or _TAKES_IN.search(self.files.text(path)) is not None or said.get(keys) is UNSAID:
+            return None
+        depth = len(keys)
+        return frozenset(each[depth] for each in said if len(each) > depth and each[:depth] == keys)
+
     def is_last(self, path: str) -> bool:
         """Whether hydra puts what a file says itself behind all that it takes in: what it says then counts."""
         _, _, behind = self.files.text(path).partition("- _self_")

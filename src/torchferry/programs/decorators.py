@@ -185,6 +185,21 @@ def definitions(
             yield decorator, (defined[0], defined[1], defined[2])
 
 
+def kept_by(
+    file: PythonFile, names: Names, function: ast.AST, call: ast.expr, unit: FunctionNode | ast.ClassDef
+) -> list[Registration]:
+    """Return where a function of the project keeps a function or class that a call hands to it.
+
+    Args:
+        file: The file of the function.
+        names: Its names.
+        function: The function; anything else keeps nothing.
+        call: The call.
+        unit: What is handed on.
+    """
+    return [*_kept_by(file, names, function, call, unit)] if isinstance(function, ast.FunctionDef) else []
+
+
 def _kept_by(
     file: PythonFile, names: Names, function: ast.FunctionDef, decorator: ast.expr, unit: FunctionNode | ast.ClassDef
 ) -> Iterator[Registration]:

@@ -60,6 +60,9 @@ def programs_of(
     return _Finder(sources, modules, examined, roles).programs(frozenset(named), frozenset(asked), commands)
 
 
+_CALLED_TESTS = frozenset({"test", "tests", "testing"})
+
+
 class _Finder:
     def __init__(self, sources: Sources, modules: Modules, examined: Sequence[FileResult], roles: Roles) -> None:
         self.sources = sources
@@ -73,9 +76,12 @@ class _Finder:
         for found in commands:
             starts.setdefault(found.path, []).append(found)
         programs: dict[tuple[str, str], Program] = {}
+        without_tests = self._folders_without_tests(starts)
         for item in self.examined:
             own = starts.get(item.path, [])
             role = self._role(item.path, own, named, asked) if item.outline is not None else self._unread_role(item)
+            if role is None and item.path.rpartition("/")[0] in without_tests and self.roles.is_started(item.path):
+                role = Role.SCRIPT
             if role is Role.MODULE:
                 programs[item.path, ""] = Program(item.path, Form.LIBRARY, item.path, role=role)
             elif role is not None:
@@ -93,6 +99,17 @@ class _Finder:
         return sorted(
             programs.values(), key=lambda program: (not program.own_starts, program.path.count("/"), program.path)
         )
+
+    def _folders_without_tests(self, starts: Mapping[str, Sequence[Started]]) -> set[str]:
+        """Return the folders that are called after tests and hold none: documents start programs in them."""
+        found = set()
+        for path, own in starts.items():
+            folder = path.rpartition("/")[0]
+            is_launched = any(not is_set_aside(each.start.place.partition(":")[0]) for each in own)
+            if is_launched and folder.rpartition("/")[2] in _CALLED_TESTS:
+                found.add(folder)
+        tested = {path.rpartition("/")[0] for path in self.sources.project.paths if found and self.roles.tests(path)}
+        return found - tested
 
     def _role(self, path: str, starts: Sequence[Started], named: frozenset[str], asked: frozenset[str]) -> Role | None:
         """Return the role of a file among the programs, or None where it is none of the users' programs.

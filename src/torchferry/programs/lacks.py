@@ -167,7 +167,7 @@ class Lacks:
             found += self._compiled_imports(path)
             found += self._loaded_libraries(path)
             found += self._built_when_run(path)
-            found += self._computed_packages(path)
+            found += self._computed_imports(path, {lack.place.line for lack in found if lack.source is Source.CODE})
             found += self._of_packages(path, surely=True)
             self._found[path] = found
         return self._found[path]
@@ -313,18 +313,28 @@ class Lacks:
         loaded = self.sources.file(script)
         return loaded is not None and "CppExtension" in loaded[0].source.text and builds_without_cuda(loaded[0])
 
-    def _computed_packages(self, path: str) -> Iterator[Lack]:
-        """Yield the packages that a file imports by names which it computes, where the target lacks them."""
-        for external in self.modules.externals.get(path, ()):
-            known = self.target.package_of_module(external.module) if external.computed else None
-            loaded = self.sources.file(path) if known is not None else None
+    def _computed_imports(self, path: str, known_lines: set[int]) -> Iterator[Lack]:
+        """Yield what a file imports by names which it computes, where the target lacks it.
+
+        Args:
+            path: The file.
+            known_lines: Where it is told already that a compiled module is imported.
+        """
+        externals = (*self.modules.externals.get(path, ()), *self.modules.missing.get(path, ()))
+        for external in (each for each in externals if each.computed):
+            known = self.target.package_of_module(external.module)
+            name = external.module.rpartition(".")[2]
+            is_compiled = known is None and name in self.compiled and external.line not in known_lines
+            loaded = self.sources.file(path) if is_compiled or known is not None else None
             node = self.sources.statement(path, external.line) if loaded is not None else None
-            if known is None or loaded is None or node is None:
+            if loaded is None or node is None:
                 continue
-            package, row = known
-            if is_lacking(package, row):
+            when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
+            if known is None:
+                yield self._compiled_lack(name, loaded[0], node)._replace(when=when)
+            elif is_lacking(*known):
+                package, row = known
                 message = advice(self.target.title, package.name, row)
-                when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
                 place = loaded[0].location(*loaded[0].span(node))
                 yield Lack(package.name, CudaPackage.CODE, place, message, when=when)
 
@@ -350,14 +360,16 @@ class Lacks:
     def _loaded_libraries(self, path: str) -> Iterator[Lack]:
         """Yield where a file loads by a path or a name what the project compiles from CUDA, or calls its operators."""
         text = self.sources.text(path) if self.kernels or self.compiled or self.project.compiled.is_any else ""
-        loads = any(loader in text for loader in _LOADERS)
+        loads = path in self.modules.takers or any(loader in text for loader in _LOADERS)
         starts = "subprocess" in text or "os.system" in text or "popen" in text.lower()
         loaded = self.sources.file(path) if loads or starts or "torch.ops" in text else None
         if loaded is None:
             return
         file, names = loaded
-        for load in library_loads(file, names, _LOADERS) if loads else ():
-            is_import = last_name(load.call.func) in _BY_NAME
+        imported = [found.call for found in names.import_calls()] if loads else []
+        renamed = [each for each in imported if isinstance(each, ast.Call) and last_name(each.func) not in _LOADERS]
+        for load in library_loads(file, names, _LOADERS, renamed) if loads else ():
+            is_import = last_name(load.call.func) in _BY_NAME or load.call in renamed
             if is_import and any(self.modules.find(absolute_module(each, path), path) for each in load.texts):
                 continue  # a module of Python, whatever else is called so
             is_alone = bool(load.name) and last_name(load.call.func) not in _BY_PATH

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import cast
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Answer, Truth
 from torchferry.programs.around import Around, around
 from torchferry.programs.fields import Fields
+from torchferry.programs.filled_names import LOADS_SETTINGS, WHOLE, may_be_merged, names_in
 from torchferry.programs.object_kinds import (
     ABSENT,
     UNKNOWN,
@@ -29,6 +29,10 @@ from torchferry.programs.object_kinds import (
     WordsObject,
     body_values,
     default_of_field,
+    is_record,
+    keys_of,
+    layers_of,
+    whole_key,
 )
 from torchferry.programs.objects import GivenBySettings, Objects, returned
 from torchferry.programs.option_members import OptionMembers
@@ -44,6 +48,7 @@ from torchferry.programs.stored import (
     merges_settings,
     one_parameter,
     stores_in,
+    table_of_names,
 )
 from torchferry.source.exports import dotted
 from torchferry.source.flow.syntax import last_name, string_value
@@ -111,7 +116,7 @@ class Members:
             return UNKNOWN
         self._open.add(key)
         try:
-            whole = _whole_key(of)
+            whole = whole_key(of)
             if whole is None:
                 return self._looked_up(of, name, depth)
             return self._facts.once(
@@ -170,7 +175,7 @@ class Members:
         """Return what an object has, with what the program stores in it from outside."""
         if isinstance(of, (ParametersObject, ParserObject)):
             return own
-        keys = _keys_of(of)
+        keys = keys_of(of)
         stores = self._stores_into(keys, name)
         if stores is None:
             return own._replace(is_open=True) if not isinstance(of, OptionsObject) or not own.is_there else own
@@ -214,19 +219,19 @@ class Members:
         What it stores in an object that nobody can tell counts for the setting itself.
         """
         stores = self._stores_into((), name)
-        if stores is None or stores or self._facts.ask("set by name", (_keys_of(of), name, False)):
+        if stores is None or stores or self._facts.ask("set by name", (keys_of(of), name, False)):
             return True
         around = (of._replace(keys=of.keys[:number]) for number in range(len(of.keys)))
         return any(self._is_replaced(each, of.keys[number]) for number, each in enumerate(around))
 
     def may_replace(self, of: Object, name: str) -> bool:
         """Whether the program may store something in the place of what a module or a class defines."""
-        stores = self._stores_into(_keys_of(of), name)
+        stores = self._stores_into(keys_of(of), name)
         return stores is None or any(not self.is_later(store.base) for store in stores)
 
     def _is_replaced(self, of: SettingsObject, name: str) -> bool:
         """Whether the program surely stores something under a name in a table of settings."""
-        keys = _keys_of(of)
+        keys = keys_of(of)
         stores = self._stores_into(keys, name) or ()
         return any(not self._keys[store.site].isdisjoint(keys) for store in stores)
 
@@ -257,7 +262,7 @@ class Members:
             found = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
         finally:
             self._open = met
-        return None if found is None else frozenset(part.key for each in found for part in _layers_of(each))
+        return None if found is None else frozenset(part.key for each in found for part in layers_of(each))
 
     def runs(self, where: Expression, stands: Around, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
@@ -323,8 +328,8 @@ class Members:
         """Whether the program may give an object attributes or items by names that it computes."""
         if not isinstance(of, (ClassObject, ModuleObject, TableObject, OptionsObject, OtherObject)):
             return False
-        keys: tuple[object, ...] = _keys_of(of)
-        if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and _is_record(of)):
+        keys: tuple[object, ...] = keys_of(of)
+        if isinstance(of, (ClassObject, OptionsObject)) or (isinstance(of, TableObject) and is_record(of)):
             keys = (*keys, None)  # what may be any object
         return bool(self._facts.ask("set by name", (keys, name, isinstance(of, (TableObject, OtherObject)))))
 
@@ -334,32 +339,37 @@ class Members:
             self._begins = {}
             for path in self._facts.naming():
                 loaded = self._sources.file(path)
-                for found, begin in self._computed_in(*loaded) if loaded is not None else ():
+                for found, begins in self._computed_in(*loaded) if loaded is not None else ():
                     for key in found:
-                        self._begins.setdefault(key, set()).add(begin)
+                        self._begins.setdefault(key, set()).update(begins)
                 self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
             self._facts.answers("set by name", self._sets_by_name)  # until now it was told by what had been read
         keys, name, takes_in = question
-        if takes_in and self._merges and self._may_be_merged(name):
+        if takes_in and self._merges and may_be_merged(self._facts, name):
             return True  # it goes to the nodes below too, and into which one a file merges cannot always be told
-        return any(name.startswith(begin) for key in keys for begin in self._begins.get(key, ()))
+        return any(f"{name}{WHOLE}".startswith(begin) for key in keys for begin in self._begins.get(key, ()))
 
-    def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], str]]:
+    def _computed_in(self, file: PythonFile, names: Names) -> Iterator[tuple[frozenset[object], Iterable[str]]]:
         """Yield the objects that a file gives names which it computes, with what these begin with."""
         for base, begin in computed_members(file):
             bases = self._objects_of(("named in", base), Expression(file, names, base))
+            fills_any = (bases is None or is_of_loop(names, base)) and may_fill_anything(file, base)
+            if bases is None and not fills_any:
+                continue
+            begins = self._names_given(file, names, base) if not begin else None
             if bases is not None:
-                yield bases, begin
-            if (bases is None or is_of_loop(names, base)) and may_fill_anything(file, base):
-                yield frozenset({None}), begin
+                yield bases, (begin,) if begins is None else begins
+            if fills_any:
+                yield frozenset({None}), (begin,) if begins is None else begins
 
-    def _may_be_merged(self, name: str) -> bool:
-        """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
-        if self._facts.said(name) is not None:
-            return True
-        paths = self._facts.settings() or sorted(self._facts.config.files.documents)
-        said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(name)}[\"']?[ \t]*:")
-        return any(said.search(self._facts.config.files.text(path)) for path in paths)
+    def _names_given(self, file: PythonFile, names: Names, base: ast.expr) -> Iterable[str] | None:
+        """Return the names that come out of settings which the program reads; None where they cannot be told."""
+        table = table_of_names(file, base) if LOADS_SETTINGS.search(file.source.text) is not None else None
+        if table is None:
+            return None
+        if self.runs(Expression(file, names, base), around(file, base), 0).truth is Truth.NO:
+            return ()
+        return names_in(self._facts, self._objects_of(("named in", table), Expression(file, names, table)) or ())
 
     # --- classes ---
 
@@ -561,38 +571,6 @@ class Members:
         if not values:
             return ABSENT
         return Member(tuple(values), option=name, is_open=absent or len(given) < len(by_settings))
-
-
-def _layers_of(of: Object) -> tuple[Object, ...]:
-    """Return an object with those that it was put together of."""
-    return (of, *of.layers) if isinstance(of, LayersObject) else (of,)
-
-
-def _whole_key(of: Object) -> Hashable | None:
-    """Return all that tells an object from others; None where what one call gives is a part of it."""
-    if isinstance(of, ClassObject):
-        made = of.made
-        if made is not None and made.given:
-            return None
-        return of.node, None if made is None else made.node, of.by_options, of.prefix
-    if isinstance(of, TableObject):
-        return None if of.where.given else of.where.node
-    return of.path if isinstance(of, ModuleObject) else None
-
-
-def _keys_of(of: Object) -> tuple[object, ...]:
-    """Return what an object is known by: an object of a class has also what is stored in the class.
-
-    So do settings of several files have what is stored in those of one.
-    """
-    if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
-        return (of.key, *(of._replace(files=(file,)).key for file in of.files))
-    return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
-
-
-def _is_record(of: TableObject) -> bool:
-    """Whether a table has attributes, as a namespace has."""
-    return isinstance(of.where.node, ast.Call) and last_name(of.where.node.func) != "dict"
 
 
 def _dotted_path(path: str) -> str:

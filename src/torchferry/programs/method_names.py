@@ -18,6 +18,15 @@ _GIVEN: dict[str, type[ast.expr_context]] = {"fget": ast.Load, "fset": ast.Store
 _OF_PROPERTY = frozenset({"setter", "getter", "deleter"})
 
 
+_IMPLICIT = frozenset({"forward", "backward", "setup_context", "main", "reset_parameters", "extra_repr"})
+"""Methods that torch calls, beside those with two underscores."""
+
+
+def is_implicit(name: str) -> bool:
+    """Whether Python or torch calls a method of the name."""
+    return (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
+
+
 class MethodName(NamedTuple):
     """A name that an object has for a method.
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from weakref import WeakKeyDictionary
 
 from torchferry.core.lazy_regex import lazy_regex
-from torchferry.core.messages import Message, say
+from torchferry.core.messages import say
 from torchferry.core.record import NamedTuple
 from torchferry.core.vendored import untouched
-from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames, Parsed
+from torchferry.programs.computed import HOLE, ROOT, Computed, ComputedNames, Parsed, Unfollowed, taking_imports
 from torchferry.programs.declared_points import Packaging
 from torchferry.programs.instantiated import (
     LIBRARIES,
@@ -87,31 +87,6 @@ class External(NamedTuple):
     computed: bool = False
 
 
-class Unfollowed(NamedTuple):
-    """An import whose module is computed and cannot be told.
-
-    Attributes:
-        path: The file.
-        line: The line.
-        text: The call, shortened.
-        reason: What is said of it; None for what is said of a computed name.
-        of_others: Whether it surely imports nothing of the project, or only asks whether a module is there.
-    """
-
-    path: str
-    line: int
-    text: str
-    reason: Message | None = None
-    of_others: bool = False
-
-    @property
-    def message(self) -> Message:
-        """What is said of it."""
-        if self.reason is not None:
-            return self.reason
-        return say("imports a module by a name that could not be resolved: {text}", text=self.text)
-
-
 class Modules:
     """The imports of a project's files.
 
@@ -135,6 +110,8 @@ class Modules:
         self.edges: dict[str, list[Edge]] = {}
         self.importers: dict[str, list[Edge]] = {}
         self.externals: dict[str, list[External]] = {}
+        self.missing: dict[str, list[External]] = {}
+        """Modules of the project's own packages that are imported by computed names, and of which it has no file."""
         self.unfollowed: dict[str, list[Unfollowed]] = {}
         self.imports: dict[str, tuple[Import, ...]] = {}
         self._dynamic: set[str] = set()
@@ -172,6 +149,9 @@ class Modules:
                 self._pluggable.add(outline.path)
             if not outline.imports:
                 self._plain.add(outline.path)
+        self.takers = taking_imports(outlines, self._text)
+        """The files that may take a function which imports from another one."""
+        self._dynamic |= self.takers
 
     def _add(self, importer: str, imported: Import) -> None:
         module = absolute_module(imported.module, importer)
@@ -515,9 +495,10 @@ class Modules:
         for other in files:
             if other != path:
                 self._connect(Edge(path, other, computed.line, indented=True, chosen=chosen))
-        if not files and not module.startswith("."):
+        if self.find(module, path) is None:
             external = External(path, module, computed.line, computed.indented, names=(), computed=True)
-            self.externals.setdefault(path, []).append(external)
+            where = self.missing if files or module.startswith(".") else self.externals
+            where.setdefault(path, []).append(external)
         return True
 
     def _is_foreign(self, module: str, path: str, computed: Computed) -> bool:

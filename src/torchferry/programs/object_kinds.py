@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Hashable
 
 from torchferry.core.record import NamedTuple
 from torchferry.programs.answers import Known
@@ -239,3 +240,35 @@ def default_of_field(of: ClassObject, value: ast.expr) -> Expression:
         else:
             value = keywords.get("default", value.args[0] if value.args else value)
     return Expression(of.file, of.names, value)
+
+
+def layers_of(of: Object) -> tuple[Object, ...]:
+    """Return an object with those that it was put together of."""
+    return (of, *of.layers) if isinstance(of, LayersObject) else (of,)
+
+
+def whole_key(of: Object) -> Hashable | None:
+    """Return all that tells an object from others; None where what one call gives is a part of it."""
+    if isinstance(of, ClassObject):
+        made = of.made
+        if made is not None and made.given:
+            return None
+        return of.node, None if made is None else made.node, of.by_options, of.prefix
+    if isinstance(of, TableObject):
+        return None if of.where.given else of.where.node
+    return of.path if isinstance(of, ModuleObject) else None
+
+
+def keys_of(of: Object) -> tuple[object, ...]:
+    """Return what an object is known by: an object of a class has also what is stored in the class.
+
+    So do settings of several files have what is stored in those of one.
+    """
+    if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
+        return (of.key, *(of._replace(files=(file,)).key for file in of.files))
+    return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
+
+
+def is_record(of: TableObject) -> bool:
+    """Whether a table has attributes, as a namespace has."""
+    return isinstance(of.where.node, ast.Call) and last_name(of.where.node.func) != "dict"

@@ -28,6 +28,7 @@ from torchferry.programs.switches import (
     Switch,
     Switchboard,
 )
+from torchferry.programs.unasked_makers import is_unasked, maker_of
 from torchferry.programs.unnamed_givers import may_be_given
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
@@ -136,6 +137,7 @@ class ProgramFacts:
             "makes": lambda _: bool(self.making()),
             "names class": self._names_class,
             "reads only": self._reads_only,
+            "unasked": lambda maker: is_unasked(sources, self.mentioning(maker[1]), maker),
             "makes commands": self._makes_commands,
             "variable": commands.variable,
             "environment": self._may_set_variable,
@@ -537,7 +539,9 @@ class ProgramFacts:
                 counted = set(group)
                 for callee, call, _ in calls_in(loaded[0], (of[1], function)):
                     if (path, callee.lineno, callee.col_offset) in counted:
-                        yield *loaded, call
+                        maker = maker_of(loaded[0], call)
+                        if maker is None or not self.ask("unasked", maker):
+                            yield *loaded, call
 
     def may_be_given_unnamed(self, file: PythonFile, function: FunctionNode, name: str, index: int) -> bool:
         """Whether a call that does not name a function may give a parameter something.

@@ -21,6 +21,7 @@ from torchferry.programs.conditions import Conditions
 from torchferry.programs.definitions import Definition
 from torchferry.programs.handed_out import uses_of_attempt, uses_of_handed_out, uses_of_imported
 from torchferry.programs.meant_uses import MeantUses
+from torchferry.programs.method_names import is_implicit
 from torchferry.programs.model import Form, Need, Program, Step, Way
 from torchferry.programs.modules import Edge, Modules
 from torchferry.programs.parameters import Parameter
@@ -29,7 +30,7 @@ from torchferry.programs.stored import is_stub
 from torchferry.programs.surroundings import Surroundings
 from torchferry.programs.unmade_classes import UnmadeClasses
 from torchferry.programs.use_kinds import Place
-from torchferry.programs.uses import Uses, is_implicit
+from torchferry.programs.uses import Uses
 from torchferry.source.import_calls import ImportTime
 from torchferry.source.names import Names, assigned_value
 from torchferry.source.python import PythonFile

@@ -275,6 +275,31 @@ def _computed_members(file: PythonFile) -> Iterator[tuple[ast.expr, str]]:
                 yield store.value, ""
 
 
+def table_of_names(file: PythonFile, base: ast.expr) -> ast.expr | None:
+    """Return the table whose keys are the computed names that an object gets; None where that is none.
+
+    `for k, v in more.items(): setattr(x, k, v)`, `for k in more: vars(x)[k] = more[k]`, `x.__dict__.update(more)`.
+    """
+    parent = file.parents.get(base)
+    if last_name(base) != "__dict__" and not isinstance(parent, ast.Call):
+        if not isinstance(base, ast.Call) or last_name(base.func) != "vars":
+            return None  # a table, of which there are many
+    if isinstance(parent, ast.Attribute):
+        call = file.parents.get(parent)
+        return call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords else None
+    key = parent.slice if isinstance(parent, ast.Subscript) else None
+    if isinstance(parent, ast.Call) and len(parent.args) > 1:
+        key = parent.args[1]
+    for loop in loops_around(file, base) if isinstance(key, ast.Name) else ():
+        first = loop.target if isinstance(loop, ast.For) else None
+        of = loop.iter if isinstance(loop, ast.For) else None
+        if isinstance(first, ast.Tuple) and isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute):
+            first, of = first.elts[0], of.func.value if of.func.attr == "items" else None
+        if isinstance(first, ast.Name) and isinstance(key, ast.Name) and first.id == key.id:
+            return of
+    return None
+
+
 _OF_NETS = lazy_regex(r"(?i)module|model|layer|net|block|parent|child|self|cls|conv|param|buffer")
 
 

@@ -19,9 +19,10 @@ from torchferry.programs.called_by_decorators import (
     operators_of,
 )
 from torchferry.programs.class_registries import ClassRegistries
-from torchferry.programs.decorators import lookup, registrations
+from torchferry.programs.decorators import registrations
+from torchferry.programs.fields_given import asked_as_field
 from torchferry.programs.lineage import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
-from torchferry.programs.method_names import MethodName, gives_a_name, names_of_method, uses_in_body
+from torchferry.programs.method_names import MethodName, gives_a_name, is_implicit, names_of_method, uses_in_body
 from torchferry.programs.model import Need
 from torchferry.programs.modules import Modules
 from torchferry.programs.settings_uses import SettingsUses
@@ -57,13 +58,10 @@ from torchferry.programs.use_syntax import (
 )
 from torchferry.programs.written_ends import written_ends
 from torchferry.source.exports import absolute_module
-from torchferry.source.flow.syntax import last_name, string_value
+from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 from torchferry.source.roles import is_run_when_started
-
-_IMPLICIT = frozenset({"forward", "backward", "setup_context", "main", "reset_parameters", "extra_repr"})
-"""Methods that torch calls, beside those with two underscores."""
 
 MOST_PLACES = 1_000
 """Places that a method may be called from, by its name, above which nobody looks at each: `to`, `load`."""
@@ -86,11 +84,6 @@ class Said(NamedTuple):
 def _commands(of: ast.ClassDef | ast.Module) -> tuple[str, ...]:
     """Return what `fire.Fire` makes commands of: one must be said."""
     return tuple(part.name for part in of.body if isinstance(part, FunctionNode) and part.name[:1] != "_")
-
-
-def is_implicit(name: str) -> bool:
-    """Whether Python or torch calls a method of the name."""
-    return (name.startswith("__") and name.endswith("__")) or name in _IMPLICIT
 
 
 def said_in(file: PythonFile, names: Names) -> Said:
@@ -155,7 +148,7 @@ class Uses:
     def is_called_everywhere(self, file: PythonFile, unit: FunctionNode) -> bool:
         """Whether more places than anybody looks at may call a method of a class, by its name."""
         name = unit.name
-        if not isinstance(file.parents.get(unit), ast.ClassDef) or name.startswith("__") or name in _IMPLICIT:
+        if not isinstance(file.parents.get(unit), ast.ClassDef) or name.startswith("__") or is_implicit(name):
             return False
         if name not in self._everywhere:
             texts = [self.sources.text(path) for path in self.sources.words.as_attribute(name) if self._counts(path)]
@@ -450,6 +443,10 @@ class Uses:
                     if not asking and not self._is_only_listed(other, use.node):
                         yield Use(use, Need.CHOSEN, f"{key} ({path}:{getattr(use.node, 'lineno', 0)})")
                     continue
+                as_field = asked_as_field(self.sources, other, other_names, use.node)
+                if as_field:
+                    yield from map(Use, as_field)
+                    continue
                 applied = applied_as(other, use.node)
                 if derived is not None:
                     yield from self._uses_of_name(other, other_names, derived, seen)
@@ -492,26 +489,7 @@ class Uses:
     def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
         """Yield where what the project's own decorators keep a function or class in is asked for it."""
         for kept in registrations(self.sources.project, file, names, unit):
-            if kept.container is None:
-                yield Use(Place(file.path, unit), Need.CHOSEN, f"{unit.name} ({file.path}:{unit.lineno})")
-                continue
-            for use in self.of_binding(kept.file, kept.container):
-                loaded = self.sources.file(use.place.path)
-                node = use.place.node
-                if loaded is None or not isinstance(node, (ast.Name, ast.Attribute)):
-                    continue
-                asked = lookup(loaded[0], node, is_keyed=kept.key is not None)
-                if asked is None:
-                    continue
-                place = Place(use.place.path, asked.node, use.place.through)
-                if kept.key is not None and asked.asked is not None:
-                    written = string_value(asked.asked)
-                    if written is None or written == kept.key:
-                        yield Use(place, test=None if written is not None else is_equal(asked.asked, kept.key))
-                elif asked.takes_all:
-                    yield Use(place)
-                else:
-                    yield Use(place, Need.CHOSEN, f"{unit.name} ({place.path}:{asked.node.lineno})")
+            yield from self._registries.of_registration(kept, unit, file.path)
 
     def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
         """Whether the table of a module that holds a value is asked for nothing but its keys."""

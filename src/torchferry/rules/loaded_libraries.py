@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchferry.core.record import NamedTuple
 from torchferry.source.flow.syntax import last_name, string_value
@@ -29,18 +29,20 @@ class LibraryLoad(NamedTuple):
     name: str
 
 
-def library_loads(file: PythonFile, names: Names, loaders: tuple[str, ...] = LOADERS) -> Iterator[LibraryLoad]:
+def library_loads(
+    file: PythonFile, names: Names, loaders: tuple[str, ...] = LOADERS, further: Iterable[ast.Call] = ()
+) -> Iterator[LibraryLoad]:
     """Yield the calls of a file that load something by a path or a name.
 
     Args:
         file: The file.
         names: Its names.
         loaders: The last names of what loads.
+        further: Calls that load, under whatever name.
     """
-    for loader in loaders:
-        for call in file.calls_by_name(loader):
-            texts = tuple(_texts_of(file, names, call))
-            yield LibraryLoad(call, texts, _last_part(file, names, call.args[0], 0) if call.args else "")
+    for call in (*(call for loader in loaders for call in file.calls_by_name(loader)), *further):
+        texts = tuple(_texts_of(file, names, call))
+        yield LibraryLoad(call, texts, _last_part(file, names, call.args[0], 0) if call.args else "")
 
 
 def _texts_of(file: PythonFile, names: Names, call: ast.Call) -> Iterator[str]:

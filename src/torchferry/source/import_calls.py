@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -27,6 +27,15 @@ class MeaningOfNames(Protocol):
 
     def bindings(self, name: ast.Name) -> list[ast.AST]:
         """Return the nodes that bind a variable."""
+
+    def binding_origin(self, binding: ast.AST) -> str | None:
+        """Return the canonical name that one binding gives its name, or None."""
+
+    def bound_by_stars(self, package: str) -> Sequence[ast.alias]:
+        """Return the aliases by which star imports bind names of a package that the file uses."""
+
+    def by_modules(self) -> tuple[Sequence[NameReference], int]:
+        """Return what is said through modules of the project that import something, and the steps of the search."""
 
 
 class NameReference(Protocol):
@@ -146,7 +155,7 @@ def import_of(names: MeaningOfNames, call: ast.Call) -> ImportCall | None:
     """Return what a call imports; None for a call that does something else."""
     called = _last_name(call.func)
     if called not in IMPORTING_NAMES:
-        return handed_imports(names.file).get(call)
+        return handed_imports(names).get(call)
     if called in _PLAIN:
         return ImportCall(call, argument(call, 0, "name"))
     if called == _BY_SPEC:
@@ -155,7 +164,7 @@ def import_of(names: MeaningOfNames, call: ast.Call) -> ImportCall | None:
     if called == "LazyLoader":
         return _of_function(call, _LOADER) if _is_given_globals(call) else None
     function = _FUNCTIONS.get(names.qualified(call.func) or "")
-    return _of_function(call, function) if function is not None else None
+    return _of_function(call, function) if function is not None else handed_imports(names).get(call)
 
 
 def all_import_calls(names: MeaningOfNames) -> Iterator[ImportCall]:
@@ -166,31 +175,48 @@ def all_import_calls(names: MeaningOfNames) -> Iterator[ImportCall]:
         imported = import_of(names, call)
         if imported is not None:
             yield imported
-    yield from handed_imports(file).values()
+    yield from handed_imports(names).values()
 
 
-_HANDED: WeakKeyDictionary[PythonFile, Mapping[ast.expr, ImportCall]] = WeakKeyDictionary()
+_HANDED: WeakKeyDictionary[MeaningOfNames, Mapping[ast.expr, ImportCall]] = WeakKeyDictionary()
 
 
-def handed_imports(file: PythonFile) -> Mapping[ast.expr, ImportCall]:
+def handed_imports(names: MeaningOfNames) -> Mapping[ast.expr, ImportCall]:
     """Return where `import_module` or `__import__` is called by another name, handed on, or kept, by the place.
 
-    `load = importlib.import_module; load("nets")`, `map(import_module, names)`, `TABLE = {"load": import_module}`.
+    `load = importlib.import_module; load("nets")`, `map(import_module, names)`, `TABLE = {"load": import_module}`;
+    also where another file of the project gives it the name, `from helpers import load`.
     """
-    if file not in _HANDED:
-        text = file.source.text
-        is_spoken_of = any(name in text for name in _PLAIN)
-        _HANDED[file] = {each.call: each for each in _handed_on(file)} if is_spoken_of else {}
-    return _HANDED[file]
+    if names not in _HANDED:
+        _HANDED[names] = {}  # ends recursion through the names of modules that calls import
+        text = names.file.source.text
+        taken = [*dict.fromkeys(_under_other_names(names))]
+        is_spoken_of = bool(taken) or any(name in text for name in _PLAIN)
+        _HANDED[names] = {each.call: each for each in _handed_on(names.file, taken)} if is_spoken_of else {}
+    return _HANDED[names]
 
 
-def _handed_on(file: PythonFile) -> Iterator[ImportCall]:
+def _under_other_names(names: MeaningOfNames) -> Iterator[ast.expr]:
+    """Yield where a function of Python that imports is spoken of by a name that an import statement gives it."""
+    file = names.file
+    own = (alias for statement in file.imports for alias in statement.names)
+    for alias in (*own, *names.bound_by_stars("importlib")):
+        bound = alias.asname or alias.name
+        if bound not in _PLAIN and bound in file.names and names.binding_origin(alias) in _OF_PYTHON:
+            yield from _said(file, bound)
+    for reference in names.by_modules()[0]:
+        node = reference.node
+        if reference.name in _OF_PYTHON and isinstance(node, ast.Attribute) and node.attr not in _PLAIN:
+            yield node
+
+
+_OF_PYTHON = frozenset({"importlib.import_module", "importlib.__import__", "builtins.__import__"})
+
+
+def _handed_on(file: PythonFile, taken: list[ast.expr]) -> Iterator[ImportCall]:
     functions: list[ast.expr] = [each for name in _PLAIN for each in _said(file, name)]
     functions += [each for name in _PLAIN for each in file.attributes.get(name, ())]
-    aliases = (alias for statement in file.imports for alias in statement.names)
-    functions += [
-        each for alias in aliases if alias.name in _PLAIN and alias.asname for each in _said(file, alias.asname)
-    ]
+    functions += taken
     for call in file.calls_by_name("getattr"):
         if any(isinstance(each, ast.Constant) and each.value in _PLAIN for each in call.args[1:2]):
             functions.append(call)

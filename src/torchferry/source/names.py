@@ -439,8 +439,8 @@ class Names:
             chain = self._dotted(use)
             name = ".".join((module, use.id, *(part.attr for part in chain[1:])))  # type: ignore[attr-defined]
             references.append(Reference(name, chain[-1], use, f"{module}.{use.id}"))
-        bound += self._bound_by_stars(package)
-        by_modules, steps = self._by_modules()
+        bound += self.bound_by_stars(package)
+        by_modules, steps = self.by_modules()
         work.spend(steps)  # by whoever asks, whether they are known by now or not
         for reference in by_modules:
             if reference.bound.partition(".")[0] == package and isinstance(reference.node, ast.expr):
@@ -479,9 +479,9 @@ class Names:
         unique = {reference.node: reference for reference in references}
         return sorted(unique.values(), key=_position)
 
-    def _bound_by_stars(self, package: str) -> list[ast.AST]:
+    def bound_by_stars(self, package: str) -> list[ast.alias]:
         """Return the aliases by which star imports bind names of a package that the file uses."""
-        bound: list[ast.AST] = []
+        bound: list[ast.alias] = []
         for statement, star in self.stars():
             for identifier, origin in star.names.items():
                 if origin.partition(".")[0] == package and identifier in self.file.names:
@@ -489,7 +489,7 @@ class Names:
                     bound += () if alias is None else (alias,)
         return bound
 
-    def _by_modules(self) -> tuple[list[Reference], int]:
+    def by_modules(self) -> tuple[list[Reference], int]:
         """Return what is said through modules of the project that import a package, and the steps of the search.
 
         Such is `helpers.torch.cuda`; a step is a use of a name that an import binds.

@@ -50,13 +50,13 @@ class Project:
         root: Folder that the paths are relative to.
         paths: Python files of the project, relative, with `/`.
         others: Its other files: sources in other languages, what builds them, settings.
-        followed: Modules, beside torch, whose names are followed through what modules of the project pass on.
+        followed: Modules, beside torch and importlib, whose names are followed through what modules pass on.
     """
 
     def __init__(
         self, root: Path, paths: Iterable[str], others: Iterable[str] = (), followed: Iterable[str] = ()
     ) -> None:
-        self._followed = tuple(f"{module}." for module in ("torch", *sorted(followed)))
+        self._followed = tuple(f"{module}." for module in ("torch", "importlib", *sorted(followed)))
         self.root = root
         kinds = {path: kind_of(path) for path in others}
         self.compiled = CompiledCode(root, (path for path, kind in kinds.items() if kind in NATIVE))
@@ -192,7 +192,7 @@ class Project:
         return name if resolved is None else resolved.whole(name)
 
     def resolve(self, name: str, importer: str) -> Resolved | None:
-        """Return what the beginning of a dotted name stands for, where modules of the project pass on torch.
+        """Return what the beginning of a dotted name stands for, where modules of the project pass it on.
 
         `helpers.torch.cuda` begins with `torch` where `helpers` imports it; None for what the project itself defines.
         """

@@ -304,6 +304,8 @@ class PythonFile:
             return None
         child = children[index]
         first, last = self.span(child)
+        if child.__class__ in _DECORATED and child.decorator_list:  # type: ignore[attr-defined]
+            first = self.span(child.decorator_list[0])[0]  # type: ignore[attr-defined]
         return _Placed(first, last, child) if first <= start and end <= last else None
 
     def text(self, node: ast.AST) -> str:
@@ -324,7 +326,13 @@ class _Placed(NamedTuple):
     node: ast.AST
 
 
+_DECORATED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
+
+
 def _position(node: ast.AST) -> tuple[int, int]:
+    """Return where a node begins: its decorators stand in front of what `ast` says is its place."""
+    if node.__class__ in _DECORATED and node.decorator_list:  # type: ignore[attr-defined]
+        node = node.decorator_list[0]  # type: ignore[attr-defined]
     return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
