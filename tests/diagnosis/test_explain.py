@@ -174,6 +174,24 @@ def test_where_no_log_says_when_the_launcher_says_who_ended_first(tmp_path: Path
     assert answer(explained(logs(tmp_path, files))) == "npu/ej0003"
 
 
+def test_a_line_of_a_summary_speaks_of_the_rank_that_stands_above_it(tmp_path: Path) -> None:
+    """Its other rank ended first, so that the launcher's own line names that one."""
+    entry = (
+        "  rank      : {0} (local_rank: {0})\n  exitcode  : {1} (pid: 2{0}) {2}\n"
+        "  error_file: <N/A>\n  traceback : {3}\n"
+    )
+    text = (
+        "E1126 10:30:10.5 api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 20) of binary: python\n"
+        "ChildFailedError: \nFailures:\n[1]:\n" + entry.format(0, 1, "", "To enable traceback see: x")
+        + "Root Cause (first observed failure):\n[0]:\n"
+        + entry.format(1, -9, " (SIGKILL)", "Signal 9 (SIGKILL) received by PID 21")
+    )  # fmt: skip
+    diagnosis = explained(logs(tmp_path, {"run.log": text}))
+    assert answer(diagnosis) == "common/exit-killed"
+    assert diagnosis.first is not None
+    assert {sighting.writer.rank for sighting in diagnosis.first.all} == {1}
+
+
 def test_clocks_of_hosts_may_differ_and_that_is_said(tmp_path: Path) -> None:
     files = {
         "node1/a.log": "2026-11-26 10:00:00 OSError: [Errno 28] No space left on device\n",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.diagnosis.test_explain import answer, explained
+from tests.warm_python import python
 
 pytest.importorskip("torch")
 
@@ -24,7 +25,7 @@ dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
 for step in range(3):
     dist.all_reduce(torch.ones(2))
     print("step", step, flush=True)
-    if step == 1 and os.environ["RANK"] == "1":
+    if step == STEP and os.environ["RANK"] == "1":
         FAILURE
 dist.destroy_process_group()
 """
@@ -46,11 +47,12 @@ def test_the_log_of_a_run_is_explained(
     option: str, failure: str, wanted: str, ranks: tuple[int, ...], tmp_path: Path
 ) -> None:
     program = tmp_path / "train.py"
-    program.write_text(PROGRAM.replace("FAILURE", failure), encoding="utf-8")
+    step = "2" if "_exit" in failure else "1"  # the last one: else the other rank fails too, and may end first
+    program.write_text(PROGRAM.replace("FAILURE", failure).replace("STEP", step), encoding="utf-8")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-            *("--log-dir", str(tmp_path / "logs"), option, "3", str(program)),
+            *(python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+            *("--log-dir", str(tmp_path / "logs"), option, "3", "--no-python", sys.executable, str(program)),
         ],
         cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, check=False, timeout=120,

@@ -11,7 +11,7 @@ from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader, NotRead
 from torchferry.diagnosis.literals import LiteralSearch
-from torchferry.diagnosis.places import LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
+from torchferry.diagnosis.places import NOBODY, LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
 from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_ending, read_traceback
 
 FIRST_FAILURE = "(first observed failure)"
@@ -34,8 +34,10 @@ _LOOKED_BACK = 40
 MOST_OF_KIND = 5000
 """Lines of a file with the same literals that are looked at and counted; a log can repeat one error for days."""
 
-_SUMMARY = lazy_regex(r"^\W*(?P<key>time|host|rank|exitcode|traceback) *: (?P<value>.{1,200})")
+_SUMMARY = lazy_regex(r"^\W*(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.{1,200})")
 _NUMBER = lazy_regex(r"-?\d{1,9}")
+_SUMMARY_LINES = 6
+"""Lines that the summary of one rank has at most."""
 
 
 class Sighting(NamedTuple):
@@ -193,9 +195,9 @@ class Scan:
             if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
                 continue
             self._known_kinds.add(kind)
-            writer = writer_of_line(line).over(named)
             place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
             earlier = [*before, *lines[:number]] if number < _LOOKED_BACK else lines[number - _LOOKED_BACK : number]
+            writer = writer_of_line(line).over(_of_summary(line, earlier)).over(named)
             if BEGIN in literals:
                 self._traceback(place, lines[number : number + LONGEST_TRACEBACK], earlier, writer)
             if FIRST_FAILURE in literals:
@@ -283,6 +285,20 @@ def excerpt(line: str, literal: str) -> str:
     start = max(0, line.find(literal) - LONGEST_EXCERPT // 4)
     end = start + LONGEST_EXCERPT
     return f"{'...' if start else ''}{line[start:end]}{'...' if end < len(line) else ''}"
+
+
+def _of_summary(line: str, earlier: Sequence[bytes]) -> LineWriter:
+    """Return of which rank a line of a launcher's summary speaks: a line shortly before it names the rank."""
+    if _SUMMARY.search(line) is None:
+        return NOBODY
+    for raw in reversed(earlier[-_SUMMARY_LINES:]):
+        match = _SUMMARY.search(decoded(raw[:LONGEST_EXCERPT]))
+        if match is None:
+            break
+        if match["key"] == "rank":
+            number = _NUMBER.search(match["value"])
+            return NOBODY if number is None else LineWriter(rank=int(number[0]))
+    return NOBODY
 
 
 def _moment_before(lines: Sequence[bytes]) -> Moment | None:
