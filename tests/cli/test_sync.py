@@ -48,7 +48,11 @@ def ferry(*words: object, lang: str = "en") -> Result:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not {".git", ".torchferry"} & {*path.parts})
+    found = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink() and not {".git", ".torchferry"} & {*path.parts}
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
@@ -84,6 +88,8 @@ def project(tmp_path: Path) -> Path:
     (folder / "tool.sh").chmod(0o755)
     (folder / "gone.py").unlink()
     (folder / "data.bin").write_bytes(b"a\0c")
+    (folder / "link.py").symlink_to("train.py")
+    (folder / "notes.txt").chmod(0o755)
     commit(folder, "two")
     git(folder, "tag", "v2")
     git(folder, "checkout", "-q", "-b", "port", "v1")
@@ -98,6 +104,9 @@ def test_it_is_what_migrating_the_later_state_gives_and_undo_takes_it_back(proje
     assert done.exit_code == 1, done.output  # two files are left for a person to remove
     assert "gone.py: upstream has removed it: remove it" in done.output
     assert "helpers.py: as upstream has it, migrated; it was util.py" in done.output
+    for path in ("link.py", "notes.txt"):
+        assert f"{path}: upstream has changed a link, a submodule or permissions" in done.output
+    assert not (project / "link.py").is_symlink()
     assert "nothing new" in done.output or "new for Huawei Ascend" in done.output
     direct = tmp_path / "direct" / "project"
     git(tmp_path, "clone", "-q", str(project), str(direct))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from torchferry.migration.transaction import Write, apply, exclusive
 from torchferry.migration.upstream import (
     LEFT_TO_DO,
     RECORD,
+    FileOutcome,
     MergedFile,
     is_binary,
     merged_files,
@@ -48,6 +49,7 @@ from torchferry.source.committed_tree import contents_of, examinable_contents, w
 from torchferry.source.git import (
     CommittedFile,
     committed_files,
+    committed_others,
     comparable_commit,
     is_ancestor,
     is_in_repository,
@@ -180,20 +182,31 @@ def _merged(setting: RunSettings, choices: Choices, upstream: _Upstream) -> list
             {path: text for path, text in texts[1].items() if path not in old_files},
         )
         states = []
-        for name, files, contents in (("earlier", old_files, old), ("later", new_files, new)):
+        for name, committed, contents in (("earlier", old_files, old), ("later", new_files, new)):
             place = folder / name / root.resolve().name  # a package may have the name of the project's folder
             place.parent.mkdir()
-            write_tree(place, files, contents)
+            write_tree(place, committed, contents)
             states.append(contents | _migrated(place, setting, choices))
         differ = {path for path in {*old_files, *new_files} if old_files.get(path) != new_files.get(path)}
         differ |= {path for path in {*states[0], *states[1]} if states[0].get(path) != states[1].get(path)}
         earlier, later = (
             {path: state[path] for path in differ if path in state}
-            | contents_of(root, files, (path for path in differ if path in files and path not in state))
-            for state, files in zip(states, (old_files, new_files), strict=True)
+            | contents_of(root, committed, (path for path in differ if path in committed and path not in state))
+            for state, committed in zip(states, (old_files, new_files), strict=True)
         )
         present = _present(root, {*differ, *renamed})
-        return [*merged_files(earlier, present, later, renamed, partial(_merge, folder, upstream))]
+        files = [*merged_files(earlier, present, later, renamed, partial(_merge, folder, upstream))]
+    return sorted((*files, *_no_files(root, upstream)), key=lambda file: file.path)
+
+
+def _no_files(root: Path, upstream: _Upstream) -> Iterator[MergedFile]:
+    """Yield what upstream has changed besides the contents of files, which nobody carries over for it."""
+    earlier, later = (committed_others(root, commit) for commit in (upstream.earlier, upstream.later))
+    paths = {path for path in {*earlier, *later} if earlier.get(path) != later.get(path)}
+    for path, file in upstream.earlier_files.items():
+        if path in upstream.later_files and upstream.later_files[path].mode != file.mode:
+            paths.add(path)
+    yield from (MergedFile(path, FileOutcome.NO_FILE) for path in paths)
 
 
 def _migrated(place: Path, setting: RunSettings, choices: Choices) -> dict[str, bytes]:

@@ -31,9 +31,10 @@ class FileOutcome(Enum):
     CONFLICT = translatable("both changed the same lines")
     KEPT = translatable("left as it is: upstream has removed it, or changed what was removed here")
     REMOVED = translatable("upstream has removed it: remove it")
+    NO_FILE = translatable("upstream has changed a link, a submodule or permissions: do it by hand")
 
 
-LEFT_TO_DO = frozenset({FileOutcome.CONFLICT, FileOutcome.KEPT, FileOutcome.REMOVED})
+LEFT_TO_DO = frozenset({FileOutcome.CONFLICT, FileOutcome.KEPT, FileOutcome.REMOVED, FileOutcome.NO_FILE})
 """What a person has something to do about."""
 
 

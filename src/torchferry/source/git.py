@@ -134,6 +134,13 @@ def committed_files(root: Path, commit: str) -> dict[str, CommittedFile] | None:
     return files
 
 
+def committed_others(root: Path, commit: str) -> dict[str, str]:
+    """Return what a commit has below a folder besides files, links and submodules, with what they point to, by path."""
+    entries = (git(root, "ls-tree", "-r", "-z", commit) or "").split("\0")
+    facts = {path: fact for fact, tab, path in (entry.partition("\t") for entry in entries) if tab}
+    return {path: fact for path, fact in facts.items() if not fact.startswith("100")}
+
+
 def committed_contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes] | None:
     """Return contents of a commit's files by their ids, as they were committed; None where git fails or lacks one."""
     asked = list(dict.fromkeys(blobs))
