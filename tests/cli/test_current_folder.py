@@ -89,11 +89,11 @@ KERNEL = "#include <cuda_runtime.h>\n__global__ void twice(float *x) { x[threadI
 IMAGE = "--set image=quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 COMMANDS = {
     "scan . -t npu": 1,
-    "show DEV103 . -t npu": 2,
+    "show DEV103 . -t npu": 0,
     "decide DEV103 accept . -t npu": 2,
     "scan . -t npu --python {python}": 1,
     "scan . -t npu -f sarif -j 2": 1,
-    "scan . -t npu --since HEAD": 0,
+    "scan . -t npu --since HEAD": 2,
     "migrate . -t npu --diff": 1,
     "migrate . -t npu --kit --out {out}/migrated": 1,
     "port . -t musa --gate compile --out {out}/ported": 0,
@@ -142,7 +142,7 @@ COMMANDS = {
     "backend list": 0,
     "backend show npu": 0,
     "rule DEV101": 0,
-    "sync HEAD . -t npu --from HEAD": 0,
+    "sync HEAD . -t npu --from HEAD": 2,
     "help scan": 0,
     "completion bash": 0,
     "skill install {out}": 0,

@@ -23,6 +23,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from tests.cli.test_since import git
 from tests.processes import HANGS
 from tests.profiling.traces import kineto, two_steps
 from tests.warm import run
@@ -155,10 +156,12 @@ CASES = {
     ("clean", "run"): f"run -t npu -- {PYTHON} plain.py",
     ("work", "scan"): "scan safe -t npu",
     ("work", "migrate"): "migrate hand -t npu",
+    ("work", "sync"): "sync v2 fork -t npu",
     ("work", "port"): "port kernel -t npu",
     ("work", "ops codegen --leave-out"): "ops codegen faulty.yaml --namespace at::acme --dry-run --leave-out",
     ("change", "migrate --check"): "migrate safe -t npu --check",
     ("change", "migrate --diff"): "migrate safe -t npu --diff",
+    ("change", "sync --diff"): "sync v2 fork -t npu --diff",
     ("change", "port --check"): "port kernel -t musa --check",
     ("change", "port --diff"): "port kernel -t musa --diff",
     ("change", "advise --check"): "advise hand -t npu --check",
@@ -268,6 +271,23 @@ def outcome(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def make_fork(folder: Path) -> None:
+    """Make a migrated project of which upstream has removed a file since."""
+    fork = folder / "fork"
+    fork.mkdir()
+    (fork / "train.py").write_text("import torch\nx = torch.zeros(1).cuda()\n")
+    (fork / "gone.py").write_text("x = 1\n")
+    git(fork, "init", "-q", "-b", "upstream")
+    for tag in ("v1", "v2"):
+        git(fork, "add", "-A")
+        git(fork, "commit", "-q", "-m", tag)
+        git(fork, "tag", tag)
+        (fork / "gone.py").unlink(missing_ok=True)
+    git(fork, "checkout", "-q", "-b", "port", "v1")
+    assert outcome("migrate fork -t npu", folder).returncode == 0
+    git(fork, "commit", "-q", "-a", "-m", "port")
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with what the commands are about."""
@@ -284,6 +304,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         done = outcome(command, folder)
         assert done.returncode == 0, done.stderr
+    make_fork(folder)
     outcome(f"nan --dump calls -- {PYTHON} nan.py", folder)
     (folder / "calls" / "aten.log-001").rename(folder / "call")
     shutil.copytree(folder / "bundle", folder / "damaged")

@@ -38,6 +38,9 @@ READ = {
     "show --config",
     "show --seen",
     "show --stdin-filename",
+    "sync --config",
+    "sync --seen",
+    "sync --stdin-filename",
 }
 """Options that name what is read and may be missing, or what is changed only after it was shown."""
 

@@ -42,6 +42,13 @@ def _read_journal(folder: Path, data: bytes) -> None:
     first_contents(folder, journals(folder))
 
 
+@reader("upstream-record", "json", "migration/upstream.py", more=lambda: [as_json({"commit": "0" * 40})])
+def _upstream_record(folder: Path, data: bytes) -> None:
+    from torchferry.migration.upstream import recorded_commit
+
+    recorded_commit(data)
+
+
 @reader(
     "accept-file", "text", "acceptance/tables.py", "acceptance/initial.py", more=examples("torchferry.accept.toml")
 )  # fmt: skip

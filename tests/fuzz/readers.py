@@ -31,8 +31,8 @@ ops/child.py ops/kernels.py ops/predicting.py ops/prediction.py shim/failures.py
 triton/environment.py triton/front_end_program.py
 """
 _BYTES = """
-acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py
-core/files.py core/system.py doctor/fixing.py handover/project_files.py kit/standalone.py
+acceptance/situation.py acceptance/watch.py cli/decide.py cli/device_module.py cli/kit.py cli/migrate.py cli/since.py
+cli/sync.py core/files.py core/system.py doctor/fixing.py handover/project_files.py kit/standalone.py
 migration/directory.py migration/refused.py migration/suffix.py ops/codegen/defined.py ops/codegen/new_operator.py
 ops/codegen/stubs.py rehearsal/cuda_leftovers.py rehearsal/environments/entering.py report/excerpts.py
 """

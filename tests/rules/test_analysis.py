@@ -10,6 +10,7 @@ import pytest
 
 from tests.rules.fixture import TARGETS
 from torchferry.backends.target import Target
+from torchferry.migration.remarks import remarks
 from torchferry.rules import analysis
 from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.engine import Engine
@@ -102,3 +103,31 @@ def test_a_file_is_looked_at_again_where_it_may_say_a_name_of_cuda(
     monkeypatch.setattr(Engine, "examine", watched)
     analyse(Request(tmp_path, list_files(tmp_path), Target.named("npu"), rules()))
     assert again == ["user.py"] * is_looked_at
+
+
+@pytest.mark.parametrize(
+    ("torch", "files"),
+    [
+        ("torch==2.4.0", {"agent.py"}),
+        ("torch>=2.0,<2.5", {"agent.py"}),
+        ("torch>=2.5", set()),
+        ("torch", set()),
+    ],
+)
+def test_who_starts_it_is_not_known_and_an_older_torch_loads_no_plugin(
+    tmp_path: Path, torch: str, files: set[str]
+) -> None:
+    """`run.py` gets its class by a text of a settings file, so that no program is known to use the device."""
+    texts = {
+        "run.py": f"import hydra\n\n\ndef run():\n    hydra.utils.get_class(open('c.yaml').read())()\n\n\n{MAIN}",
+        "agent.py": "import torch\n\n\nclass Agent:\n    device = torch.device('cuda:0')\n",
+        "requirements.txt": f"{torch}\nhydra-core\n",
+    }
+    for path, text in texts.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    target = Target.named("npu")
+    result = analyse(Request(tmp_path, list_files(tmp_path), target, rules()))
+    assert not result.entry_points
+    assert {finding.location.path for finding in result.findings if finding.code == "IMP101"} == files
+    said = " ".join(remark.render("en") for remark in remarks(tmp_path, target, result))
+    assert ("loads torch_npu by itself" in said) is not bool(files)

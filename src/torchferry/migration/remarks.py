@@ -8,7 +8,7 @@ from pathlib import Path
 from torchferry.backends.portable import INSTALLED
 from torchferry.backends.target import InstalledPlugin, Target
 from torchferry.core.messages import Message, say, say_plural
-from torchferry.rules.analysis import Analysis
+from torchferry.rules.analysis import Analysis, older_torch
 from torchferry.source.tree import MOST_IGNORED
 
 _EVERYWHERE = frozenset({"float32", "int64"})
@@ -71,7 +71,8 @@ def remarks(
     for dtype, note in target.backend.DTYPE_NOTES.items() if using else ():
         if dtype in _EVERYWHERE:
             yield say("{dtype} on {target}: {note}", dtype=dtype, target=target.title, note=note)
-    if using and not redirected and not target.module and not analysis.entry_points and target.autoloads() is True:
+    is_alone = using and not redirected and not target.module and not analysis.entry_points
+    if is_alone and target.autoloads() is True and not older_torch(root):
         yield say(
             "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
             plugin=plugin,

@@ -40,10 +40,6 @@ _ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
 
 _CYTHON = ".pyx"
 
-_BESIDE_BUILT = frozenset({"__init__.py", "__pycache__"})
-"""What may lie in a folder for compiled modules; a file that begins with a dot may, too."""
-
-
 FETCH = "git submodule update --init"
 """The command that checks out submodules, as the messages here name it."""
 
@@ -187,8 +183,8 @@ class Absent:
         if f"{name}.pyx" not in self._listing(folder):
             return None
         built = self._listing(_below(folder, package.rpartition(".")[2]))
-        kept = (each for each in built if not each.startswith(".") and each not in _BESIDE_BUILT)
-        return _below(folder, f"{name}.pyx") if all(each.endswith(COMPILED) for each in kept) else None
+        others = (each for each in built if not each.startswith(".") and not each.endswith(COMPILED))
+        return None if any(others) else _below(folder, f"{name}.pyx")
 
     def why_astray(self, external: External, modules: Modules, text: str) -> Message | None:
         """Return why a package of which nobody knows may be the project's, though no file is found by its name.

@@ -21,6 +21,7 @@ from torchferry.rules.imports.plugin_import import PluginImport
 from torchferry.rules.imports.redirect_import import RedirectImport
 from torchferry.rules.library.cuda_package import notes_framework
 from torchferry.rules.parallel import examine_all
+from torchferry.rules.pins import keeps_below
 from torchferry.source.document import Document
 from torchferry.source.import_graph import ImportGraph
 from torchferry.source.jsontext import NotJsonError
@@ -268,7 +269,10 @@ def _plugin_imports(
     }
     if request.target.module:  # its names load the plugin when they are first asked for
         return entries, examined
-    everywhere = _is_imported_everywhere(request)
+    # who starts it is not known, and an older torch does not load the plugin by itself
+    everywhere = _is_imported_everywhere(request) or (
+        not entries and not request.redirected and older_torch(request.root)
+    )
     needing = {item.path for item in examined if item.needs_plugin}
     if needing != using:
         reaching = roles.graph.reaching(needing)
@@ -290,6 +294,11 @@ def _plugin_imports(
 def _is_imported_everywhere(request: Request) -> bool:
     """Whether each module that uses the device imports the plugin, rather than the programs alone."""
     return request.target.autoloads() is not True and not request.redirected
+
+
+def older_torch(root: Path) -> bool:
+    """Whether a project keeps torch below 2.5, which is the first that loads plugins by itself."""
+    return bool(keeps_below(root, "torch", "2.5"))
 
 
 def _import_rule(request: Request) -> PluginImport | RedirectImport:
