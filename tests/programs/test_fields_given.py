@@ -29,6 +29,11 @@ CONF = (
         ("Conf(make=partial(Fast.load))", "print(1)", "NEVER"),
         ("Conf(make=partial(Fast.load))", "build = CONF.make\nbuild()", "ALWAYS"),
         ("Conf(make=Fast())", "print(1)", "ALWAYS"),
+        ("Conf(make=Fast)", "for name in vars(CONF):\n    getattr(CONF, name)()", "ALWAYS"),
+        ("Conf(make=Fast)", "import dataclasses\nfor each in dataclasses.asdict(CONF).values():\n    each()", "ALWAYS"),
+        ("Conf(make=Fast)", "import sys\ngetattr(CONF, sys.argv[1])()", "ALWAYS"),
+        ("Conf(make=Fast)", "print(CONF.__dict__)", "ALWAYS"),
+        ("Conf(make=Fast)", "args = parse_args()\nprint(vars(args))", "NEVER"),
         ("{'a': Conf(make=partial(Fast))}", "CONF['a'].make()", "ALWAYS"),
     ],
 )

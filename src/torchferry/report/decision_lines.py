@@ -186,7 +186,7 @@ def answers_of(decision: ReportedDecision, target: str, lang: str, *, above_text
         if not (above_text and choice.is_told and display_width(brief) > _LONGEST_TOLD):
             answers.append(brief)
         else:
-            answers.append(say("as it says").render(lang))
+            answers.append(say("as below").render(lang))
     return tuple(answers)
 
 
