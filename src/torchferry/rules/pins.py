@@ -32,11 +32,11 @@ def pinned(root: Path, package: str) -> str:
 
 def is_older(version: str, than: str) -> bool:
     """Whether a version is older than another; a version that cannot be read is."""
-    from packaging.version import InvalidVersion, Version  # imported late: few projects use such a call
+    from packaging.version import Version  # imported late: few projects use such a call
 
     try:
         return Version(version.rstrip("*.")) < Version(than)
-    except InvalidVersion:
+    except ValueError:  # also a number of more digits than Python reads
         return True
 
 
