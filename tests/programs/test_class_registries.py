@@ -63,6 +63,8 @@ OPTION = (
         (f"{HOOK}kept = cls.kinds\n        kept[cls.kind] = cls\n{PLAIN}Base.kinds['fast']()\n", "CHOSEN"),
         (f"{HOOK}print(cls, cls.kind)\n        setattr(cls, 'n', 1)\n        assert issubclass(cls, Base)\n{PLAIN}",
          "NEVER"),
+        (f"def log(net):\n    return net()\n{HOOK}log(cls)\n{PLAIN}", "CHOSEN"),
+        (f"import logging\n{HOOK}logging.info(cls)\n{PLAIN}", "NEVER"),
         (f"{META}NETS['fast']()\n", "ALWAYS"),
         (f"{META}NETS['slow']()\n", "NEVER"),
         (f"{META}{OPTION.format('slow')}NETS[args.net]()\n", "OPTION"),

@@ -49,21 +49,13 @@ def page_lines(kind: ReviewKind, lang: str) -> Iterator[str]:
     yield ""
     yield f"## {say('On each target').render(lang)}"
     yield ""
-    for name in registry.built_in():
-        backend = registry.load(name)
-        table = kernel_table(backend)
-        text = say("no port of CUDA C++ is known") if table is None else _on_target(kind, table)
+    for name, text in _on_targets(kind):
         yield f"- `{name}`{': ' if lang == 'en' else '：'}{text.render(lang)}"
 
 
 def document(kind: ReviewKind, lang: str) -> dict[str, Any]:
     """Return the page as JSON holds it."""
     example = EXAMPLES.get(kind.name)
-    targets = {}
-    for name in registry.built_in():
-        table = kernel_table(registry.load(name))
-        text = say("no port of CUDA C++ is known") if table is None else _on_target(kind, table)
-        targets[name] = text.render(lang)
     return {
         "code": kind.number,
         "name": kind.name,
@@ -73,7 +65,7 @@ def document(kind: ReviewKind, lang: str) -> dict[str, Any]:
         "example": None
         if example is None
         else {"file": example.file, "before": example.before, "after": example.after},
-        "targets": targets,
+        "targets": {name: text.render(lang) for name, text in _on_targets(kind)},
     }
 
 
@@ -93,6 +85,13 @@ def _example_lines(example: DiagnosticExample, lang: str) -> Iterator[str]:
     if not example.after:
         yield ""
         yield say("Nothing is written in its place: that is for whoever knows the code.").render(lang)
+
+
+def _on_targets(kind: ReviewKind) -> Iterator[tuple[str, Message]]:
+    """Yield the targets, each with what the kind means there."""
+    for name in registry.built_in():
+        table = kernel_table(registry.load(name))
+        yield name, say("no port of CUDA C++ is known") if table is None else _on_target(kind, table)
 
 
 def _on_target(kind: ReviewKind, table: KernelTable) -> Message:

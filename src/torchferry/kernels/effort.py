@@ -16,6 +16,7 @@ from torchferry.kernels.account import UNKNOWN
 from torchferry.kernels.ported_tree import PortedTree
 from torchferry.kernels.review import ReviewItem, kinds
 from torchferry.kernels.tokens import decode
+from torchferry.kernels.words import LIBRARIES
 
 
 class ApiClass(str, Enum):
@@ -58,20 +59,6 @@ def class_titles() -> dict[ApiClass, Message]:
     }
 
 
-_LIBRARIES = (
-    "cublas",
-    "cudnn",
-    "cusparse",
-    "cusolver",
-    "curand",
-    "cufft",
-    "nvml",
-    "nvrtc",
-    "nvtx",
-    "npp",
-    "nccl",
-    "cupti",
-)
 _DEVICE_KINDS = (
     *(
         "tensor-core",
@@ -174,7 +161,7 @@ def api_class(name: str) -> ApiClass:
     word = name.rpartition("::")[2] or name
     if name[:1] in ('"', "<") and name.strip("<> \t"):
         return ApiClass.HEADERS
-    if word.lower().startswith(_LIBRARIES):
+    if word.lower().startswith((*LIBRARIES, "cupti")):
         return ApiClass.LIBRARIES
     if name[:1] == "<" or name[:1] == ">" or word.startswith("__"):
         return ApiClass.DEVICE

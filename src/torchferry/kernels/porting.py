@@ -38,7 +38,7 @@ from torchferry.kernels.tokens import (
     readable,
     words_of,
 )
-from torchferry.kernels.words import MASKS, WordJudge, WordMeaning
+from torchferry.kernels.words import LIBRARIES, MASKS, WordJudge, WordMeaning
 from torchferry.source.text import apply_edits
 
 _KEY_OWNERS = ("DispatchKey", "DeviceType", "Backend")
@@ -576,7 +576,4 @@ def _starts_kernels(text: str) -> bool:
 
 
 def _library(word: str) -> str:
-    for name in ("cublas", "cudnn", "cusparse", "cusolver", "curand", "cufft", "nvml", "nvrtc", "nvtx", "npp", "nccl"):
-        if word.startswith(name):
-            return name
-    return ""
+    return next(filter(word.startswith, LIBRARIES), "")

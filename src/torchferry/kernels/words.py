@@ -14,6 +14,9 @@ from torchferry.kernels import cuda_words
 from torchferry.kernels.hazards import is_about_architectures, is_about_warps
 from torchferry.kernels.tokens import ALL_CHARACTERS
 
+LIBRARIES = ("cublas", "cudnn", "cusparse", "cusolver", "curand", "cufft", "nvml", "nvrtc", "nvtx", "npp", "nccl")
+"""The libraries of CUDA, by what their names begin with."""
+
 
 class WordMeaning(NamedTuple):
     """What is done about a word, wherever it is an identifier.

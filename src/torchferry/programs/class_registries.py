@@ -99,8 +99,10 @@ class ClassRegistries:
         choice = Use(defined, Need.CHOSEN, f"{unit.name} ({file.path}:{spoken.lineno})")
         if isinstance(parent, ast.Call) and parent.func is spoken:
             yield choice if around(file, parent).tests else Use(defined)
-        elif isinstance(parent, ast.Call) and (last_name(parent.func) not in _ASKING or spoken in parent.args[2:]):
+        elif isinstance(parent, ast.Call):
             bound = bound_in_project(self._sources.project, file, names, parent.func)
+            if bound is None and last_name(parent.func) in _ASKING and spoken not in parent.args[2:]:
+                return
             kept = kept_by(bound[0], bound[1], bound[2], parent, unit) if bound is not None else []
             for each in kept:
                 yield from self.of_registration(each, unit, file.path)
