@@ -143,6 +143,21 @@ def test_a_file_that_cannot_be_read_is_never_nothing_new(project: Path) -> None:
     assert since(project, status=1)["verdict"] == "something new"
 
 
+@pytest.mark.parametrize(("before", "now"), [("def f(:\n", "def f(:\n# cuda\n"), ("#" * 300, "#" * 299 + "!")])
+def test_a_changed_file_that_could_not_be_examined_before_either_is_never_nothing_new(
+    project: Path, before: str, now: str
+) -> None:
+    (project / "torchferry.toml").write_text("max-file-size = 250\n")
+    (project / "broken.py").write_text(f"import torch\n{before}# torch.cuda\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "broken")
+    assert since(project, status=0, revision="HEAD")["since"]["changed"] == []
+    (project / "broken.py").write_text(f"import torch\n{now}# torch.cuda\n")
+    document = since(project, status=1, revision="HEAD")
+    assert document["since"]["changed"] == ["broken.py"]
+    assert {each["path"] for each in document["findings"]} == {"broken.py"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

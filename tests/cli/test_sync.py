@@ -179,12 +179,43 @@ def _alone(project: Path) -> None:
     commit(project, "alone")
 
 
+def test_line_ends_that_upstream_changed_are_no_conflict(project: Path) -> None:
+    git(project, "checkout", "-q", "v2")
+    windows = (project / "train.py").read_bytes().replace(b"\n", b"\r\n")
+    (project / "train.py").write_bytes(windows)
+    commit(project, "windows")
+    git(project, "tag", "v3")
+    git(project, "checkout", "-q", "port")
+    edit(project / "train.py", ("return 1", "return 5"))
+    commit(project, "ours")
+    done = ferry("sync", "v3", project, "-t", "npu")
+    assert "train.py: merged with what was changed here" in done.output
+    text = (project / "train.py").read_bytes()
+    assert b"\r" not in text
+    assert b"torch.npu.synchronize()" in text
+    assert b"return 5" in text
+
+
+def test_what_upstream_changed_and_we_too_is_no_change(project: Path) -> None:
+    edit(project / "train.py", ("    print(model)", "    torch.npu.synchronize()\n    print(model)"), ("1", "7"))
+    commit(project, "ours")
+    before = (project / "train.py").read_bytes()
+    assert "train.py" not in ferry("sync", "v2", project, "-t", "npu").output
+    assert (project / "train.py").read_bytes() == before
+
+
+def _folder(project: Path) -> None:
+    (project / "train.py").unlink()
+    (project / "train.py").mkdir()
+
+
 REFUSED: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "unknown": (lambda p: None, "v9", "git knows no commit `v9`"),
     "an option of git's": (lambda p: None, "--output=x", "git knows no commit `--output=x`"),
     "not committed": (lambda p: edit(p / "train.py", ("return 1", "return 3")), "v2", "not committed"),
     "a record with a conflict": (lambda p: (p / RECORD).write_text("<<<<<<<"), "v2", "does not name a commit"),
     "a record of elsewhere": (lambda p: (p / RECORD).write_bytes(record_of("0" * 40, "v0")), "v2", "with --from"),
+    "a folder in place of a file": (_folder, "v2", "cannot read"),
     "a history of its own": (_alone, "v2", "name it with --from"),
 }  # fmt: skip
 

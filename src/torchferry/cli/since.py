@@ -16,15 +16,14 @@ from torchferry.cli.native import with_survey
 from torchferry.cli.settings import RunSettings
 from torchferry.core.errors import UsageError
 from torchferry.core.files import read_regular
-from torchferry.core.finding import Grade
 from torchferry.core.messages import say
 from torchferry.core.progress import doing
 from torchferry.core.temporary import temporary_folder
 from torchferry.report.model import Report, report_of
 from torchferry.report.since import Since, added_lines, brought, renames
-from torchferry.rules.analysis import analyse
-from torchferry.source.committed_tree import examinable_contents, write_tree
-from torchferry.source.git import CommittedFile, committed_files, comparable_commit, is_in_repository
+from torchferry.rules.analysis import Request, analyse
+from torchferry.source.committed_tree import examinable_contents, is_same, write_tree
+from torchferry.source.git import CommittedFile, committed_tree, comparable_commit, is_in_repository
 from torchferry.source.tree import Listing, list_files
 
 _PREFIX = "torchferry-since-"
@@ -43,11 +42,11 @@ def report_since(setting: RunSettings, choices: Choices, revision: str) -> Repor
             one.
         TorchferryError: git lacks contents of that commit, or they are too many.
     """
-    root, decisions = setting.root, setting.request.selection.decided
+    root, limit = setting.root, setting.request.options.max_file_size
     commit, files = _committed(root, revision)
     with doing(say("reading the earlier state from git")):
-        present = dict(_read(root, setting.request.listing, setting.request.options.max_file_size))
-        earlier = examinable_contents(root, files, present, setting.request.options.max_file_size)
+        present = dict(_read(root, setting.request.listing, limit))
+        earlier = examinable_contents(root, files, present, limit)
     with temporary_folder(_PREFIX) as folder:
         before_root = folder / root.resolve().name  # a package may have the name of the project's folder
         write_tree(before_root, files, earlier)
@@ -55,30 +54,39 @@ def report_since(setting: RunSettings, choices: Choices, revision: str) -> Repor
         listing = list_files(before_root, setting.config.exclude, only)
         if choices.only and not only:
             listing = listing._replace(entries=[])
-        request = setting.request._replace(root=before_root, listing=listing)
-        analysis, _ = with_survey(analyse(request), before_root, setting.target, decisions)
-        before = report_of(analysis, setting.target, setting.name, decisions=decisions)
-    analysis, native = with_survey(analyse(setting.request), root, setting.target, decisions)
-    report = report_of(analysis, setting.target, setting.name, decisions=decisions)
+        before = report_of_tree(setting, setting.request._replace(root=before_root, listing=listing))
+    report = report_of_tree(setting, setting.request)
     examined = {entry.path for entry in listing.entries}
-    changed = tuple(sorted(path for path in examined | {*present} if earlier.get(path) != present.get(path)))
-    gone = {path: _text(earlier[path]) for path in changed if path in earlier and path not in present}
-    come = {path: _text(present[path]) for path in changed if path in present and path not in examined}
+    differing = {path for path in examined | {*present} if earlier.get(path) != present.get(path)}
+    unread = {entry.path for entry in setting.request.listing.entries if entry.path not in present}
+    changed = differing | {path for path in unread if not _is_as_committed(root / path, files.get(path))}
+    gone = {path: earlier[path] for path in differing if path in earlier and path not in present}
+    come = {path: present[path] for path in differing if path in present and path not in examined}
     renamed = renames(gone, come)
     earlier_names = {path: path for path in examined} | {name: path for path, name in renamed.items()}
     lines = {
-        path: added_lines(_text(earlier.get(earlier_names.get(path, ""), b"")), _text(present[path]))
-        for path in changed
+        path: added_lines(earlier.get(earlier_names.get(path, ""), b""), present[path])
+        for path in differing
         if path in present
     }
-    compared = brought(before.findings, report.findings, lines, renamed)
+    compared = brought(before.of_examined_files, report.of_examined_files, lines, renamed)
+    # of a changed file that cannot be examined nobody knows what the change brings, also where it could not be before
+    unexamined = (each for each in report.not_examined if each.location.path in changed)
+    native = report.native
     return report._replace(
-        findings=compared.new,
+        findings=tuple(sorted((*compared.new, *unexamined), key=lambda finding: finding.location)),
         native=None if native is None or not any(file.path in changed for file in native.files) else native,
         partial=True,
         remarks=(say("Only what the change brings is shown; `torchferry scan` judges the programs."),),
-        since=Since(revision, commit, changed, sum(finding.grade is not Grade.NOTE for finding in compared.gone)),
+        since=Since(revision, commit, tuple(sorted(changed)), compared.work_less),
     )
+
+
+def report_of_tree(setting: RunSettings, request: Request) -> Report:
+    """Return the report of a tree's files without its programs, by the settings of a run."""
+    decisions = request.selection.decided
+    analysis, native = with_survey(analyse(request), request.root, setting.target, decisions)
+    return report_of(analysis, setting.target, setting.name, decisions=decisions)._replace(native=native)
 
 
 def _committed(root: Path, revision: str) -> tuple[str, dict[str, CommittedFile]]:
@@ -89,13 +97,13 @@ def _committed(root: Path, revision: str) -> tuple[str, dict[str, CommittedFile]
             say("leave out --since to examine the project as it is"),
         )
     commit = comparable_commit(root, revision)
-    files = None if commit is None else committed_files(root, commit)
-    if commit is None or files is None:
+    tree = None if commit is None else committed_tree(root, commit)
+    if commit is None or tree is None:
         raise UsageError(
             say("git knows no commit that `{revision}` shares with the present one", revision=revision),
             say("name a branch, tag or commit; a shallow clone needs its history: `git fetch --unshallow`"),
         )
-    return commit, files
+    return commit, tree.files
 
 
 def _read(root: Path, listing: Listing, limit: int) -> Iterator[tuple[str, bytes]]:
@@ -105,5 +113,11 @@ def _read(root: Path, listing: Listing, limit: int) -> Iterator[tuple[str, bytes
             yield entry.path, read_regular(root / entry.path, limit)
 
 
-def _text(contents: bytes) -> str:
-    return contents.decode("utf-8", "replace")
+def _is_as_committed(path: Path, committed: CommittedFile | None) -> bool:
+    """Whether a file that is too large to be examined is that of a commit; what cannot be read at all is not."""
+    if committed is None:
+        return False
+    try:
+        return is_same(read_regular(path), committed.blob)
+    except OSError:
+        return False

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,13 +12,12 @@ import click
 
 from torchferry.cli.choices import Choices
 from torchferry.cli.migrate import plan_of, tell_unknown
-from torchferry.cli.native import with_survey
 from torchferry.cli.options import selection_options, style_options
 from torchferry.cli.settings import RunSettings, settle
+from torchferry.cli.since import report_of_tree
 from torchferry.core import exitcodes
 from torchferry.core.errors import TorchferryError, UsageError
-from torchferry.core.files import LARGEST, read_regular
-from torchferry.core.finding import Grade
+from torchferry.core.files import read_regular
 from torchferry.core.messages import say
 from torchferry.core.progress import doing
 from torchferry.core.record import NamedTuple
@@ -42,14 +40,12 @@ from torchferry.migration.upstream import (
 )
 from torchferry.report.full_format import by_file
 from torchferry.report.headline import verdict_sentence
-from torchferry.report.model import Report, report_of
+from torchferry.report.model import Report
 from torchferry.report.since import Since, brought, renames
-from torchferry.rules.analysis import analyse
 from torchferry.source.committed_tree import contents_of, examinable_contents, write_tree
 from torchferry.source.git import (
-    CommittedFile,
-    committed_files,
-    committed_others,
+    CommittedTree,
+    committed_tree,
     comparable_commit,
     is_ancestor,
     is_in_repository,
@@ -113,7 +109,7 @@ def command(
         if not diff:
             if not allow_dirty:
                 refuse_uncommitted(setting.root)
-            before = _report(setting)
+            before = report_of_tree(setting, setting.request._replace(rewrite=False))
             tell_unknown(apply(tree, writes, setting.target.journal_key), setting.root, lang)
             _tell_new(settle(choices, rewrite=False), before, files, upstream, lang)
     is_left = any(file.outcome in LEFT_TO_DO for file in files)
@@ -121,13 +117,13 @@ def command(
 
 
 class _Upstream(NamedTuple):
-    """What the project goes from and to: commits, the name of the later one, and the files of both."""
+    """What the project goes from and to: commits, the name of the later one, and what both have."""
 
     revision: str
     earlier: str
     later: str
-    earlier_files: Mapping[str, CommittedFile]
-    later_files: Mapping[str, CommittedFile]
+    earlier_tree: CommittedTree
+    later_tree: CommittedTree
 
 
 def _upstream(root: Path, revision: str, from_revision: str) -> _Upstream:
@@ -149,37 +145,45 @@ def _upstream(root: Path, revision: str, from_revision: str) -> _Upstream:
         earlier = (
             shared if not recorded or (shared and is_ancestor(root, recorded, shared)) else known_commit(root, recorded)
         )
-    files = [committed_files(root, commit) if commit else None for commit in (earlier, later)]
-    if files[0] is None or files[1] is None:
+    trees = [committed_tree(root, commit) if commit else None for commit in (earlier, later)]
+    if trees[0] is None or trees[1] is None:
         raise UsageError(
             say("git does not know which commit of upstream the project was migrated from"),
             say("name it with --from; a shallow clone needs its history: `git fetch --unshallow`"),
         )
-    return _Upstream(revision, earlier, later, files[0], files[1])
+    return _Upstream(revision, earlier, later, trees[0], trees[1])
 
 
 def _present(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
-    """Return the files that are there; a link is none."""
+    """Return the files that are there; a link is none.
+
+    Raises:
+        TorchferryError: one cannot be read, so that nobody knows what a merge would lose.
+    """
     contents: dict[str, bytes] = {}
     for path in paths:
         if not (root / path).is_symlink():
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                contents[path] = read_regular(root / path, LARGEST)
+            try:
+                contents[path] = read_regular(root / path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise TorchferryError(
+                    say("cannot read {path}: {error}", path=root / path, error=error.strerror)
+                ) from None
     return contents
 
 
 def _merged(setting: RunSettings, choices: Choices, upstream: _Upstream) -> list[MergedFile]:
     """Return what becomes of each file that upstream has changed."""
     root, limit = setting.root, setting.request.options.max_file_size
-    old_files, new_files = upstream.earlier_files, upstream.later_files
+    old_files, new_files = upstream.earlier_tree.files, upstream.later_tree.files
     with doing(say("migrating both states of upstream")), temporary_folder(_PREFIX) as folder:
-        at_hand = _present(root, (entry.path for entry in setting.request.listing.entries))
-        old = examinable_contents(root, old_files, at_hand, limit)
+        old = examinable_contents(root, old_files, {}, limit)
         new = examinable_contents(root, new_files, old, limit)
-        texts = [{path: _text(data) for path, data in each.items()} for each in (old, new)]
         renamed = renames(
-            {path: text for path, text in texts[0].items() if path not in new_files},
-            {path: text for path, text in texts[1].items() if path not in old_files},
+            {path: data for path, data in old.items() if path not in new_files},
+            {path: data for path, data in new.items() if path not in old_files},
         )
         states = []
         for name, committed, contents in (("earlier", old_files, old), ("later", new_files, new)):
@@ -196,16 +200,15 @@ def _merged(setting: RunSettings, choices: Choices, upstream: _Upstream) -> list
         )
         present = _present(root, {*differ, *renamed})
         files = [*merged_files(earlier, present, later, renamed, partial(_merge, folder, upstream))]
-    return sorted((*files, *_no_files(root, upstream)), key=lambda file: file.path)
+    return sorted((*files, *_no_files(upstream)), key=lambda file: file.path)
 
 
-def _no_files(root: Path, upstream: _Upstream) -> Iterator[MergedFile]:
-    """Yield what upstream has changed besides the contents of files, which nobody carries over for it."""
-    earlier, later = (committed_others(root, commit) for commit in (upstream.earlier, upstream.later))
-    paths = {path for path in {*earlier, *later} if earlier.get(path) != later.get(path)}
-    for path, file in upstream.earlier_files.items():
-        if path in upstream.later_files and upstream.later_files[path].mode != file.mode:
-            paths.add(path)
+def _no_files(upstream: _Upstream) -> Iterator[MergedFile]:
+    """Yield what upstream has changed besides the contents of files, which is not carried over."""
+    earlier, later = upstream.earlier_tree, upstream.later_tree
+    paths = {path for path in {*earlier.others, *later.others} if earlier.others.get(path) != later.others.get(path)}
+    both = earlier.files.keys() & later.files.keys()
+    paths |= {path for path in both if earlier.files[path].mode != later.files[path].mode}
     yield from (MergedFile(path, FileOutcome.NO_FILE) for path in paths)
 
 
@@ -232,14 +235,11 @@ def _merge(folder: Path, upstream: _Upstream, ours: bytes, base: bytes, theirs: 
     return merged
 
 
-def _writes(root: Path, files: Iterable[MergedFile], upstream: _Upstream) -> list[Write]:
+def _writes(root: Path, files: Sequence[MergedFile], upstream: _Upstream) -> list[Write]:
+    later = upstream.later_tree.files
+    modes = {file.path: later[file.path].mode for file in files if file.path in later}
     writes = [
-        Write(
-            file.path,
-            file.before,
-            file.after,
-            upstream.later_files[file.path].mode if file.path in upstream.later_files else 0o644,
-        )
+        Write(file.path, file.before, file.after, modes.get(file.path, 0o644))
         for file in files
         if file.after is not None
     ]
@@ -247,23 +247,14 @@ def _writes(root: Path, files: Iterable[MergedFile], upstream: _Upstream) -> lis
     return [*writes, Write(RECORD, record, record_of(upstream.later, upstream.revision))]
 
 
-def _report(setting: RunSettings) -> Report:
-    """Return the report of the project as it is."""
-    decisions = setting.request.selection.decided
-    analysis = analyse(setting.request._replace(rewrite=False))
-    analysis, _ = with_survey(analysis, setting.root, setting.target, decisions)
-    return report_of(analysis, setting.target, setting.name, decisions=decisions)
-
-
 def _tell_new(
     setting: RunSettings, before: Report, files: Sequence[MergedFile], upstream: _Upstream, lang: str
 ) -> None:
     """Say what upstream has brought: places that the project did not have."""
-    report = _report(setting)
+    report = report_of_tree(setting, setting.request)
     renamed = {file.earlier_path: file.path for file in files if file.earlier_path}
     compared = brought(before.findings, report.findings, {}, renamed)
-    gone = sum(finding.grade is not Grade.NOTE for finding in compared.gone)
-    since = Since(upstream.revision, upstream.later, tuple(file.path for file in files), gone)
+    since = Since(upstream.revision, upstream.later, tuple(file.path for file in files), compared.work_less)
     report = report._replace(findings=compared.new, since=since, partial=True)
     print_text("", verdict_sentence(report).render(lang), *by_file(report.work, lang))
     root = shlex.quote(str(setting.root))
@@ -275,7 +266,3 @@ def _tell_new(
             record=RECORD,
         ).render(lang),
     )
-
-
-def _text(contents: bytes) -> str:
-    return contents.decode("utf-8", "replace")

@@ -101,21 +101,17 @@ def _merged(path: str, base: bytes | None, ours: bytes | None, new: bytes | None
         return None
     if new is None:
         return MergedFile(path, FileOutcome.REMOVED if ours == base else FileOutcome.KEPT)
+    if ours is None and base is None:
+        return MergedFile(path, FileOutcome.ADDED, after=new)
     if ours is None:
-        return MergedFile(
-            path, FileOutcome.KEPT if base is not None else FileOutcome.ADDED, after=None if base is not None else new
-        )
+        return MergedFile(path, FileOutcome.KEPT)
     if ours == base:
         return MergedFile(path, FileOutcome.TAKEN, after=new)
     if is_binary(ours) or is_binary(new):
         return MergedFile(path, FileOutcome.CONFLICT)
-    if _has_windows_ends(ours) and not _has_windows_ends(new):
-        base, new = (None if each is None else each.replace(b"\n", b"\r\n") for each in (base, new))
-        assert new is not None
-    elif _has_windows_ends(new) and not _has_windows_ends(ours):
-        base, new = (None if each is None else each.replace(b"\r\n", b"\n") for each in (base, new))
-        assert new is not None
-    text, conflicts = merge(ours, base or b"", new)
+    text, conflicts = merge(ours, _with_ends_of(ours, base or b""), _with_ends_of(ours, new))
+    if text == ours and not conflicts:
+        return None  # what upstream changed stands there already
     return MergedFile(path, FileOutcome.CONFLICT if conflicts else FileOutcome.MERGED, after=text, conflicts=conflicts)
 
 
@@ -124,8 +120,10 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]  # as git has it
 
 
-def _has_windows_ends(data: bytes) -> bool:
-    return b"\r\n" in data
+def _with_ends_of(ours: bytes, data: bytes) -> bytes:
+    """Return contents with the line ends of others, which are Windows' where one of them is."""
+    data = data.replace(b"\r\n", b"\n")
+    return data.replace(b"\n", b"\r\n") if b"\r\n" in ours else data
 
 
 def outcome_message(file: MergedFile) -> Message:

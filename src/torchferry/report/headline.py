@@ -62,7 +62,7 @@ def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
 
 
 def _since(report: Report, since: Since, why: Message | None, work: Message | None) -> Message:
-    """Return what a change brings; that what it leaves is ready is not sentence."""
+    """Return what a change brings; nothing is said of what was there before."""
     files = say_plural("one changed file", "{count} changed files", count=len(since.changed))
     named = say("{revision} ({commit})", revision=since.revision, commit=since.commit[:10])
     if work is not None:

@@ -233,6 +233,11 @@ class Report(NamedTuple):
         return tuple(finding for finding in self.findings if finding.code in _NOT_EXAMINED)
 
     @property
+    def of_examined_files(self) -> tuple[Finding, ...]:
+        """The findings but those that say why a file was not examined."""
+        return tuple(finding for finding in self.findings if finding.code not in _NOT_EXAMINED)
+
+    @property
     def all_unexamined(self) -> bool:
         """Whether nothing is known of any file."""
         paths = {finding.location.path for finding in self.not_examined}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from difflib import SequenceMatcher
+from itertools import product
+from typing import AnyStr
 
 from torchferry.core.finding import Anchor, Finding, Grade
 from torchferry.core.record import NamedTuple
@@ -33,6 +35,11 @@ class Brought(NamedTuple):
 
     new: tuple[Finding, ...]
     gone: tuple[Finding, ...]
+
+    @property
+    def work_less(self) -> int:
+        """How many of those that have gone were work."""
+        return sum(finding.grade is not Grade.NOTE for finding in self.gone)
 
 
 def brought(
@@ -79,7 +86,7 @@ def _identity(finding: Finding, renamed: Mapping[str, str]) -> _Identity:
     return renamed.get(path, path), finding.code, finding.grade, finding.blocker, anchor._replace(ordinal=1), of_file
 
 
-def added_lines(before: str, now: str) -> frozenset[int]:
+def added_lines(before: AnyStr, now: AnyStr) -> frozenset[int]:
     """Return the numbers of the lines, from 1, that a text has and an earlier one had not."""
     matcher = SequenceMatcher(None, before.splitlines(), now.splitlines(), autojunk=True)
     added: set[int] = set()
@@ -89,7 +96,7 @@ def added_lines(before: str, now: str) -> frozenset[int]:
     return frozenset(added)
 
 
-def renames(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+def renames(gone: Mapping[str, AnyStr], new: Mapping[str, AnyStr]) -> dict[str, str]:
     """Return the present names of files that were given another one, by their earlier names.
 
     A file counts as renamed where at least half of the lines of both are equal, as `git diff` has it; of several the
@@ -99,30 +106,21 @@ def renames(gone: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
         gone: The texts of the files that are no longer there.
         new: Those of the files that were not there.
     """
-    lines = {path: _counted(text) for path, text in (*gone.items(), *new.items())}
+    texts = (*gone.items(), *new.items())
+    lines = {path: Counter(line.strip() for line in text.splitlines() if line.strip()) for path, text in texts}
+    sizes = {path: counts.total() for path, counts in lines.items()}
     alike: list[tuple[float, str, str]] = []
-    for earlier in gone:
-        for present in new:
-            if earlier.rpartition(".")[2] == present.rpartition(".")[2]:
-                share = _share(lines[earlier], lines[present])
-                if share >= 0.5:
-                    alike.append((-share, earlier, present))
+    for earlier, present in product(gone, new):
+        shorter, longer = sorted((sizes[earlier], sizes[present]))
+        if 2 * shorter < longer or not longer or earlier.rpartition(".")[2] != present.rpartition(".")[2]:
+            continue
+        share = (lines[earlier] & lines[present]).total() / longer
+        if share >= 0.5:
+            alike.append((-share, earlier, present))
     names: dict[str, str] = {}
+    taken: set[str] = set()
     for _, earlier, present in sorted(alike):
-        if earlier not in names and present not in names.values():
+        if earlier not in names and present not in taken:
             names[earlier] = present
+            taken.add(present)
     return names
-
-
-def _counted(text: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for line in map(str.strip, text.splitlines()):
-        if line:
-            counts[line] = counts.get(line, 0) + 1
-    return counts
-
-
-def _share(lines: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Return how many of the lines of two texts are equal, in parts of the longer one."""
-    longer = max(sum(lines.values()), sum(other.values()))
-    return sum(min(count, other.get(line, 0)) for line, count in lines.items()) / longer if longer else 0.0

@@ -38,7 +38,7 @@ def examinable_contents(
         if file.size > limit or not may_be_examined(path):
             continue
         now = at_hand.get(path)
-        if now is not None and _is_same(now, file.blob):
+        if now is not None and is_same(now, file.blob):
             contents[path] = now
         else:
             asked.append(path)
@@ -67,7 +67,7 @@ def contents_of(root: Path, files: Mapping[str, CommittedFile], paths: Iterable[
     return {path: given[file.blob] for path, file in asked.items()}
 
 
-def _is_same(contents: bytes, blob: str) -> bool:
+def is_same(contents: bytes, blob: str) -> bool:
     """Whether contents are those of an id, also where git writes the line ends of Windows into the work tree."""
     return blob_of(contents, blob) == blob or (
         b"\r\n" in contents and blob_of(contents.replace(b"\r\n", b"\n"), blob) == blob

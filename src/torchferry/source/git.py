@@ -116,29 +116,34 @@ def comparable_commit(root: Path, revision: str) -> str | None:
     return (git(root, "merge-base", "HEAD", commit) or "").strip() or None if commit else None
 
 
-def committed_files(root: Path, commit: str) -> dict[str, CommittedFile] | None:
-    """Return the files of a commit below a folder, by their paths from it; None where git fails.
+class CommittedTree(NamedTuple):
+    """What a commit has below a folder.
 
-    Links and submodules are left out, and so are names that could lead out of a folder.
+    Attributes:
+        files: Its files by their paths from the folder.
+        others: Links, submodules, and names that could lead out of a folder, with what git says of each, by path.
     """
+
+    files: dict[str, CommittedFile]
+    others: dict[str, str]
+
+
+def committed_tree(root: Path, commit: str) -> CommittedTree | None:
+    """Return what a commit has below a folder; None where git fails."""
     shown = git(root, "ls-tree", "-r", "-l", "-z", commit)
     if shown is None:
         return None
-    files: dict[str, CommittedFile] = {}
-    for entry in shown.split("\0"):
-        facts, tab, path = entry.partition("\t")
-        mode, _, blob, size = facts.split() if tab else ("", "", "", "")
+    tree = CommittedTree({}, {})
+    for facts, tab, path in (entry.partition("\t") for entry in shown.split("\0")):
+        if not tab:
+            continue
+        mode, _, blob, size = facts.split()
         is_inside = not {"", ".", ".."} & {*path.split("/")}
         if mode in ("100644", "100755") and is_inside and size.isdigit():
-            files[path] = CommittedFile(blob, int(size), int(mode[3:], 8))
-    return files
-
-
-def committed_others(root: Path, commit: str) -> dict[str, str]:
-    """Return what a commit has below a folder besides files, links and submodules, with what they point to, by path."""
-    entries = (git(root, "ls-tree", "-r", "-z", commit) or "").split("\0")
-    facts = {path: fact for fact, tab, path in (entry.partition("\t") for entry in entries) if tab}
-    return {path: fact for path, fact in facts.items() if not fact.startswith("100")}
+            tree.files[path] = CommittedFile(blob, int(size), int(mode[3:], 8))
+        else:
+            tree.others[path] = facts
+    return tree
 
 
 def committed_contents(root: Path, blobs: Iterable[str]) -> dict[str, bytes] | None:
