@@ -237,7 +237,8 @@ def _import_all() -> None:
     """Import what the commands need before the first fork, and start no thread: a forked child has none of them."""
     for name in ("migrate", "migrated", "undo", "overlay", "kit", "native", "port", "handover", "migrate_rehearsal"):
         importlib.import_module(f"torchferry.cli.{name}")
-    for name in ("migration.copy", "kernels.planning", "programs.judging", "handover.writing", "report.text_format"):
+    late = ("migration.copy", "kernels.planning", "programs.verdicts.judging", "handover.writing", "report.text_format")
+    for name in late:
         importlib.import_module(f"torchferry.{name}")
     importlib.import_module("torchferry.rules.registry").rules()
 

@@ -197,6 +197,24 @@ def test_rooms_import_in_one_direction(room: str) -> None:
             assert other == room or other in MAY_IMPORT[room], f"{path.relative_to(SOURCE)}:{line} imports {other}"
 
 
+LAYERS_OF_PROGRAMS = (
+    *("model", "syntax", "imports", "options", "entry_points", "references", "evaluation", "call_paths", "verdicts"),
+)
+"""The packages of `programs`: each may import from those before it."""
+
+
+def test_the_packages_of_programs_are_layers() -> None:
+    room = SOURCE / "programs"
+    assert {path.stem for path in room.iterdir() if path.name[:1] != "_"} == {*LAYERS_OF_PROGRAMS}
+    for path in sorted(room.rglob("*/*.py")):
+        own = LAYERS_OF_PROGRAMS.index(path.parent.name)
+        for node in imports(path):
+            module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            parts = (module or "").split(".")
+            if parts[:2] == ["torchferry", "programs"] and len(parts) > 2:
+                assert LAYERS_OF_PROGRAMS.index(parts[2]) <= own, f"{path.relative_to(SOURCE)}:{node.lineno}"
+
+
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_no_files_of_a_room_import_each_other_in_a_circle(room: str) -> None:
     paths = {module_name(path): path for path in (SOURCE / room).rglob("*.py") if "facades" not in path.parts}

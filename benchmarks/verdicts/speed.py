@@ -24,8 +24,8 @@ from pathlib import Path
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.judging import judge
-from torchferry.programs.noting import JUDGED_AFTERWARDS
+from torchferry.programs.verdicts.file_facts import FACTS_FOR_JUDGING
+from torchferry.programs.verdicts.judging import judge
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source.tree import list_files
@@ -44,7 +44,7 @@ def measured(tree: Path, target: str, jobs: int, *, judging: bool) -> dict[str, 
     choice = registry.choose(target)
     chosen = Target(choice.backend, choice.version)
     begun = _spent()
-    afterwards = JUDGED_AFTERWARDS if judging else None
+    afterwards = FACTS_FOR_JUDGING if judging else None
     request = Request(tree, list_files(tree), chosen, rules(), account=True, jobs=jobs, afterwards=afterwards)
     analysis = analyse(request)
     programs = judge(analysis, chosen, jobs=jobs) if judging else ()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.programs.small import BUILT, Files, write
 from torchferry.cli import migrate, scan
-from torchferry.programs import judging
+from torchferry.programs.verdicts import judging
 from torchferry.report.model import ProjectVerdict
 
 MAIN = "import torch\nif __name__ == '__main__':\n    print(torch.ones(2))\n"

@@ -17,7 +17,7 @@ from tests.cli.in_terminal import in_terminal
 from tests.installed.made import install
 from tests.progress_line import drawn_at_once, lines_drawn, screen
 from torchferry.kernels import ported_tree
-from torchferry.programs import judging
+from torchferry.programs.verdicts import judging
 
 pytestmark = pytest.mark.pure
 

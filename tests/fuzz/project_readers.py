@@ -235,9 +235,9 @@ def _gitignore(folder: Path, data: bytes) -> None:
         is_ignored(path, path.endswith("x"), patterns)
 
 
-@reader("gitmodules", "text", "programs/absent.py")
+@reader("gitmodules", "text", "programs/imports/missing_sources.py")
 def _gitmodules(folder: Path, data: bytes) -> None:
-    from torchferry.programs.absent import absent_submodules
+    from torchferry.programs.imports.missing_sources import absent_submodules
 
     written(folder, ".gitmodules", data)
     absent_submodules(folder)
@@ -282,10 +282,12 @@ def _scan(folder: Path) -> None:
 
 
 @reader(
-    "programs", "text", "programs/entry_points.py", "source/roles.py", "programs/unknown.py",
-    "programs/launch_commands.py", "programs/sources.py", "programs/instantiated.py", "programs/modules.py",
-    "programs/reach.py", "programs/conditions.py", "programs/values.py", "programs/members.py", "programs/objects.py",
-    "programs/unlooked.py", "programs/namespaces.py", "programs/executed_files.py",
+    "programs", "text", "programs/entry_points/finder.py", "source/roles.py", "programs/verdicts/analysis_gaps.py",
+    "programs/entry_points/launch_commands.py", "programs/imports/sources.py",
+    "programs/imports/settings_classes.py", "programs/imports/module_graph.py",
+    "programs/call_paths/path_search.py", "programs/evaluation/conditions.py", "programs/evaluation/values.py",
+    "programs/evaluation/members.py", "programs/evaluation/objects.py",
+    "programs/verdicts/unexamined.py", "programs/syntax/dynamic_lookups.py", "programs/syntax/dynamic_lookups.py",
     more=lambda: [*examples("train.py", most=4)(), *_LOOKUPS],
 )  # fmt: skip
 def _programs(folder: Path, data: bytes) -> None:
@@ -301,9 +303,9 @@ def _programs(folder: Path, data: bytes) -> None:
 @reader(
     "settings-of-programs",
     "text",
-    "programs/instantiated.py",
-    "programs/config_files.py",
-    "programs/program_facts.py",
+    "programs/imports/settings_classes.py",
+    "programs/evaluation/config_files.py",
+    "programs/evaluation/program_facts.py",
     more=lambda: [*_seed("yaml"), *_seed("shell")],
 )
 def _settings_of_programs(folder: Path, data: bytes) -> None:
@@ -341,7 +343,7 @@ def _tasks(folder: Path, data: bytes) -> None:
 
 
 @reader(
-    "settings-of-functions", "text", "programs/gin_bindings.py", "programs/environment_fields.py",
+    "settings-of-functions", "text", "programs/evaluation/config_files.py", "programs/evaluation/fields.py",
     more=lambda: [b"run.fast = True\nmodel/run.fast = False\ninclude 'b.gin'\n", b"FAST=1\nexport X='a b'\n"],
 )  # fmt: skip
 def _settings_of_functions(folder: Path, data: bytes) -> None:
@@ -380,8 +382,8 @@ setup(entry_points=POINTS if NETS else open("points.ini").read())
 
 
 @reader(
-    "files-named-by-programs", "text", "programs/plugin_points.py", "programs/declared_points.py",
-    "programs/setup_tables.py", "rules/config/unread_files.py",
+    "files-named-by-programs", "text", "programs/imports/plugin_loading.py", "programs/imports/packaging_metadata.py",
+    "programs/imports/setup_scripts.py", "rules/config/unread_files.py",
     more=lambda: [_POINTS, _POINTS_CFG, _POINTS_SETUP, b"0,cuda\n1,cuda:1\n", b"device=cuda\n"],
 )  # fmt: skip
 def _files_named_by_programs(folder: Path, data: bytes) -> None:
@@ -431,7 +433,7 @@ def _compiled_code(folder: Path, data: bytes) -> None:
     _scan(folder)
 
 
-@reader("notebook-program", "json", "programs/sources.py", more=lambda: _seed("notebook"))
+@reader("notebook-program", "json", "programs/imports/sources.py", more=lambda: _seed("notebook"))
 def _notebook_program(folder: Path, data: bytes) -> None:
     written(folder, "a.ipynb", data)
     _scan(folder)

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.entry_points import programs_of
-from torchferry.programs.instantiated import SettingsFiles
-from torchferry.programs.judging import judge
-from torchferry.programs.launch_commands import StartingCommands
-from torchferry.programs.model import Judged, Program
-from torchferry.programs.modules import Modules
-from torchferry.programs.sources import Sources
+from torchferry.programs.entry_points.finder import programs_of
+from torchferry.programs.entry_points.launch_commands import StartingCommands
+from torchferry.programs.imports.module_graph import Modules
+from torchferry.programs.imports.settings_classes import SettingsFiles
+from torchferry.programs.imports.sources import Sources
+from torchferry.programs.model import JudgedProgram, Program
+from torchferry.programs.verdicts.judging import judge
 from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.source.kinds import Kind
@@ -71,7 +71,7 @@ class Small(NamedTuple):
         settings = [item.path for item in self.analysis.examined if item.kind in (Kind.YAML, Kind.JSON)]
         return Modules(self.project, outlines, SettingsFiles(self.project.root, settings))
 
-    def judged(self) -> dict[str, Judged]:
+    def judged(self) -> dict[str, JudgedProgram]:
         """Return the verdicts by the titles of the programs."""
         found = judge(self.analysis, self.target)
         return {each.program.title: each for each in found}
@@ -87,6 +87,6 @@ def small(root: Path, files: Files, target: str = "npu", *, with_rules: bool = F
     return Small(analysis, request.target)
 
 
-def judged(root: Path, files: Files, target: str = "npu") -> dict[str, Judged]:
+def judged(root: Path, files: Files, target: str = "npu") -> dict[str, JudgedProgram]:
     """Write a project, and return the verdicts of its programs by their titles."""
     return small(root, files, target, with_rules=True).judged()

@@ -9,8 +9,12 @@ from zipfile import ZipFile
 import pytest
 
 from tests.programs.small import BUILT, Files, judged, small
-from torchferry.programs import absent, computed, entry_points, gin_bindings, judging, lineage, unlooked
+from torchferry.programs.entry_points import finder
+from torchferry.programs.evaluation import config_files
+from torchferry.programs.imports import computed_names, missing_sources
 from torchferry.programs.model import Verdict
+from torchferry.programs.references import class_hierarchy
+from torchferry.programs.verdicts import judging, unexamined
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
 
@@ -26,7 +30,7 @@ def test_an_archive_of_many_files_is_read_whole_and_one_that_is_too_large_is_tol
     program = judged(tmp_path, files)["train.py"]
     assert program.verdict is Verdict.NOT_JUDGED
     assert "the archive deps.egg, which is not opened, has `ownpack`" in program.unread[0].reason.render()
-    monkeypatch.setattr(absent, "_LARGEST", 100)
+    monkeypatch.setattr(missing_sources, "_LARGEST", 100)
     program = judged(tmp_path, files)["train.py"]
     assert program.verdict is Verdict.NOT_JUDGED
     assert "may be in the archive deps.egg" in program.unread[0].reason.render()
@@ -36,19 +40,19 @@ def test_every_absent_submodule_is_named(tmp_path: Path) -> None:
     sections = [f'[submodule "s{number}"]\n\tpath = s{number}\n\turl = x\n' for number in range(300)]
     sections.append(f'[submodule "long"]\n\tpath = {"d/" * 150}long\n\turl = x\n')
     (tmp_path / ".gitmodules").write_text("".join(sections), encoding="utf-8")
-    assert len(absent.absent_submodules(tmp_path)) == 301
+    assert len(missing_sources.absent_submodules(tmp_path)) == 301
 
 
 def test_a_list_of_submodules_that_is_not_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not unlooked._is_unread(tmp_path / ".gitmodules")
+    assert not unexamined._is_unread(tmp_path / ".gitmodules")
     (tmp_path / ".gitmodules").mkdir()
-    assert unlooked._is_unread(tmp_path / ".gitmodules")
+    assert unexamined._is_unread(tmp_path / ".gitmodules")
 
 
 def test_names_beyond_those_that_are_followed_leave_an_import_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computed, "_MOST", 2)
+    monkeypatch.setattr(computed_names, "_MOST", 2)
     files = {f"m{number}.py": "" for number in range(3)}
     text = (
         "import importlib\nTABLE = {%s}\ndef load(name):\n    return importlib.import_module(TABLE[name])\nload('a')\n"
@@ -64,7 +68,7 @@ def test_names_beyond_those_that_are_followed_leave_an_import_open(
 def test_programs_beyond_those_that_are_followed_leave_the_verdict_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entry_points, "_MOST_STARTED", 2)
+    monkeypatch.setattr(finder, "_MOST_STARTED", 2)
     calls = "".join(f"os.system('python p{number}.py')\n" for number in range(3))
     files = {f"p{number}.py": "print(1)\n" for number in range(2)}
     program = judged(tmp_path, {**files, "p2.py": LACKING, "all.py": f"import os\n{calls}"})["all.py"]
@@ -78,7 +82,7 @@ def test_a_class_with_more_bases_than_are_followed_may_have_any(
     classes = "".join(f"class C{number}(C{number + 1}):\n    pass\n" for number in range(60))
     text = f"import torch\nclass C60:\n    def f(self):\n        torch.ones(1).cuda()\n{classes}x = C0()\nx.f()\n"
     found = [judged(tmp_path / "a", {"train.py": text})["train.py"].verdict]
-    monkeypatch.setattr(lineage, "_MOST_BASES", 100)
+    monkeypatch.setattr(class_hierarchy, "_MOST_BASES", 100)
     found.append(judged(tmp_path / "b", {"train.py": text})["train.py"].verdict)
     assert found[0] is found[1]
 
@@ -293,7 +297,7 @@ def test_programs_that_one_line_starts_have_its_options(tmp_path: Path) -> None:
 def test_files_of_gin_beyond_those_that_are_read_leave_a_parameter_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gin_bindings, "_MOST", 4)
+    monkeypatch.setattr(config_files, "_MOST", 4)
     text = (
         "import gin, sys, torch\n@gin.configurable\ndef run(fast=False):\n    if fast:\n        import fast_ops\n"
         f"{START}    gin.parse_config_file(sys.argv[1])\n    run()\n"

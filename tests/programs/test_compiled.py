@@ -174,7 +174,7 @@ def test_a_source_that_is_too_large_to_be_searched_explains_nothing(tmp_path: Pa
 def test_what_a_search_may_find_is_named_with_the_search(tmp_path: Path) -> None:
     found = judged(tmp_path, OPEN[0][1])["train.py"]
     assert [obstacle.what for obstacle in found.undecided] == ["k"]
-    assert found.undecided[0].way.conditions == ("ctypes.CDLL(glob.glob('build/*.so')[0]) (train.py:4)",)
+    assert found.undecided[0].call_path.conditions == ("ctypes.CDLL(glob.glob('build/*.so')[0]) (train.py:4)",)
 
 
 REMOTE = "import torch\nfrom transformers import AutoModel\n{}AutoModel.from_pretrained('a/b', trust_remote_code={})\n"

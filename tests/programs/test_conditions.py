@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.programs.small import BUILT, Files, judged
-from torchferry.programs.model import Judged
-from torchferry.programs.object_kinds import Object
-from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import Expression
+from torchferry.programs.evaluation.object_kinds import Object
+from torchferry.programs.evaluation.objects import Objects
+from torchferry.programs.model import JudgedProgram
+from torchferry.programs.syntax.parameters import Expression
 
 ARGS = "import argparse\nimport torch\nparser = argparse.ArgumentParser()\n{}\nargs = parser.parse_args()\n"
 MAIN = "import torch\n{}\nif __name__ == '__main__':\n    main()\n"
 
 
-def need(program: Judged) -> tuple[str, str]:
+def need(program: JudgedProgram) -> tuple[str, str]:
     """Return how surely a program comes to cupy, and the option that it needs for that."""
-    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "cupy"]
-    return (found[0].need.name, " ".join(found[0].options)) if found else ("NEVER", "")
+    found = [obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == "cupy"]
+    return (found[0].reachability.name, " ".join(found[0].options)) if found else ("NEVER", "")
 
 
 def option(declared: str, test: str) -> str:
@@ -348,8 +348,8 @@ def test_where_every_alternative_lacks_the_stub_blocks(
     values = {"stub": stub, "other": other, "use": use, "first": "missing"}
     files = {name: text.format(**values) for name, text in STUB.items()}
     program = judged(tmp_path, {**BUILT, **files})["train.py"]
-    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "fast_ops"]
-    assert [way.need.name for way in found] == [expected]
+    found = [obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == "fast_ops"]
+    assert [way.reachability.name for way in found] == [expected]
 
 
 EITHER = "import torch\nimport torch_scatter\nif torch.ones(1):\n    torch_scatter.scatter_max(1, 2)\nelse:\n"
@@ -367,8 +367,10 @@ def test_a_condition_of_which_both_branches_lack_something_is_no_question(
     beside: str, expected: str, tmp_path: Path
 ) -> None:
     program = judged(tmp_path, {"train.py": EITHER + beside})["train.py"]
-    ways = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == "torch-scatter"]
-    assert [way.need.name for way in ways] == [expected]
+    ways = [
+        obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == "torch-scatter"
+    ]
+    assert [way.reachability.name for way in ways] == [expected]
 
 
 CONFIG = "class Config:\n    kernel = 'cupy'\n    fast = False\n    def other(self):\n        return 1\n"

@@ -28,8 +28,8 @@ LOAD = (
 def need(files: Files, root: Path, what: str = "cupy") -> str:
     """Return how surely `main.py` comes to a package, with the option that it needs for that."""
     program = judged(root, files)["main.py"]
-    ways = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
-    return " ".join([ways[0].need.name, *ways[0].options]) if ways else "NEVER"
+    ways = [obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
+    return " ".join([ways[0].reachability.name, *ways[0].options]) if ways else "NEVER"
 
 
 ENDING = [

@@ -8,8 +8,8 @@ import pytest
 
 from tests.programs.small import BUILT, MAIN, Files, judged, small
 from tests.programs.test_judging import needs
-from torchferry.programs.judging import judge
 from torchferry.programs.model import Form
+from torchferry.programs.verdicts.judging import judge
 from torchferry.source.roles import Role
 
 WORK = "import torch\nfor step in range(3):\n    print(torch.ones(step))\n"

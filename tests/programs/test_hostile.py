@@ -11,18 +11,18 @@ import pytest
 from tests.programs.small import BUILT, MAIN, Files, judged, small, write
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.conditions import Conditions
-from torchferry.programs.entry_points import programs_of
-from torchferry.programs.instantiated import SettingsFiles
-from torchferry.programs.judging import judge
-from torchferry.programs.launch_commands import StartingCommands
+from torchferry.programs.entry_points.finder import programs_of
+from torchferry.programs.entry_points.launch_commands import StartingCommands
+from torchferry.programs.evaluation.conditions import Conditions
+from torchferry.programs.evaluation.object_kinds import Object
+from torchferry.programs.evaluation.objects import Objects
+from torchferry.programs.evaluation.program_facts import MOST_STEPS
+from torchferry.programs.imports.module_graph import Modules
+from torchferry.programs.imports.settings_classes import SettingsFiles
+from torchferry.programs.imports.sources import Sources
 from torchferry.programs.model import Verdict
-from torchferry.programs.modules import Modules
-from torchferry.programs.object_kinds import Object
-from torchferry.programs.objects import Objects
-from torchferry.programs.parameters import Expression
-from torchferry.programs.program_facts import MOST_STEPS
-from torchferry.programs.sources import Sources
+from torchferry.programs.syntax.parameters import Expression
+from torchferry.programs.verdicts.judging import judge
 from torchferry.rules.file_result import FileResult
 from torchferry.source.kinds import Kind
 from torchferry.source.outline import outline
@@ -163,7 +163,11 @@ def test_what_an_object_is_is_looked_for_within_bounds(
     monkeypatch.setattr(Objects, "of", counted)
     monkeypatch.setattr(Conditions, "told", asked)
     program = judged(tmp_path, files)["a.py"]
-    found = [obstacle.way.need.name for obstacle in (*program.blockers, *program.optional) if obstacle.what == "cupy"]
+    found = [
+        obstacle.call_path.reachability.name
+        for obstacle in (*program.blockers, *program.optional)
+        if obstacle.what == "cupy"
+    ]
     assert found == [expected]
     assert max((count for (count,) in looked), default=0) < 3 * MOST_STEPS
 

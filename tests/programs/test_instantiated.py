@@ -279,7 +279,7 @@ def test_another_build_that_settings_ask_for(tmp_path: Path) -> None:
     files = hydra("hydra.utils.instantiate(cfg.opt, [])", "opt:\n  _target_: apex.optimizers.FusedAdam\n")
     program = judged(tmp_path, files)["train.py"]
     assert [build.what for build in program.builds] == ["Ascend/apex"]
-    assert [step.path for step in program.builds[0].way.steps][-1] == "config.yaml"
+    assert [step.path for step in program.builds[0].call_path.steps][-1] == "config.yaml"
 
 
 def test_a_decision_in_a_class_that_settings_name_is_the_programs(tmp_path: Path) -> None:

@@ -10,23 +10,23 @@ import pytest
 
 from tests.programs.small import BUILT, KERNEL, MAIN, Files, judged, small, target_of
 from torchferry.core import forks
-from torchferry.programs import judging
-from torchferry.programs.judging import judge
-from torchferry.programs.model import Judged, Program, Verdict
-from torchferry.programs.modules import Edge, Modules
+from torchferry.programs.imports.module_graph import Edge, Modules
+from torchferry.programs.model import JudgedProgram, Program, Verdict
+from torchferry.programs.verdicts import judging
+from torchferry.programs.verdicts.judging import judge
 
 OPS = "import fast_ops\n"
 START = "import torch\n{}\nif __name__ == '__main__':\n    {}\n"
 
 
-def needs(program: Judged, what: str = "fast_ops") -> str:
+def needs(program: JudgedProgram, what: str = "fast_ops") -> str:
     """Return how surely a program comes to something."""
-    found = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
-    return found[0].need.name if found else "NEVER"
+    found = [obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
+    return found[0].reachability.name if found else "NEVER"
 
 
-def chain(program: Judged, what: str = "fast_ops") -> str:
-    (way,) = [obstacle.way for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
+def chain(program: JudgedProgram, what: str = "fast_ops") -> str:
+    (way,) = [obstacle.call_path for obstacle in (*program.blockers, *program.optional) if obstacle.what == what]
     return " -> ".join(map(str, way.steps))
 
 
@@ -379,7 +379,7 @@ def test_what_only_an_option_asks_for_is_told_with_the_option(
     body: str, told: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     program = judged(tmp_path, {"train.py": f"import torch\n{ASKS}{body}\n"})["train.py"]
-    assert [(item.what, item.way.options[0]) for item in program.alternatives] == told
+    assert [(item.what, item.call_path.options[0]) for item in program.alternatives] == told
     assert program.optional == ()
     assert (program.verdict is Verdict.DECISIONS) == (not told and "def" not in body)
 
@@ -573,7 +573,7 @@ def test_several_processes_say_the_same(
     project = small(tmp_path, files, with_rules=True)
     judge_one = judging._Judge._judge
 
-    def failing(self: judging._Judge, program: Program, closure: dict[str, Edge | None]) -> Judged:
+    def failing(self: judging._Judge, program: Program, closure: dict[str, Edge | None]) -> JudgedProgram:
         if program.path == "train3.py":
             raise ValueError("a fault of the test")
         return judge_one(self, program, closure)

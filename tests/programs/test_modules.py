@@ -8,7 +8,7 @@ import pytest
 
 from tests.programs.small import Files, small
 from torchferry.device.small_file import small_file
-from torchferry.programs.modules import Modules
+from torchferry.programs.imports.module_graph import Modules
 
 NET = "class Net:\n    pass\n"
 

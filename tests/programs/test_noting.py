@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from torchferry.backends.target import Target
-from torchferry.programs.judging import judge
 from torchferry.programs.model import Verdict
-from torchferry.programs.noting import JUDGED_AFTERWARDS, Noted
-from torchferry.programs.switches import UNSAID, Switch
+from torchferry.programs.options.switches import UNDETERMINED, Switch
+from torchferry.programs.verdicts.file_facts import FACTS_FOR_JUDGING, FileFacts
+from torchferry.programs.verdicts.judging import judge
 from torchferry.rules import parallel
 from torchferry.rules.analysis import Analysis, Request, analyse
 from torchferry.rules.file_result import Afterwards
@@ -52,7 +52,7 @@ def _analysed(root: Path, *, noted: bool, jobs: int = 1) -> Analysis:
     for path, text in FILES.items():
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
-    afterwards = JUDGED_AFTERWARDS if noted else None
+    afterwards = FACTS_FOR_JUDGING if noted else None
     return analyse(
         Request(root, list_files(root), Target.named("npu"), rules(), account=True, jobs=jobs, afterwards=afterwards)
     )
@@ -74,15 +74,15 @@ def test_with_notes_judging_says_the_same(jobs: int, tmp_path: Path, monkeypatch
 def test_what_is_noted(tmp_path: Path) -> None:
     noted = {item.path: item.noted for item in _analysed(tmp_path, noted=True).examined}
     train, notebook, script = noted["train.py"], noted["look.ipynb"], noted["run.sh"]
-    assert isinstance(train, Noted)
+    assert isinstance(train, FileFacts)
     assert train.switches is not None
     assert train.switches["size"] == [Switch("size", None, "--size", "train.py", 6, flags=("--size",), is_short=True)]
-    assert isinstance(notebook, Noted)
+    assert isinstance(notebook, FileFacts)
     assert notebook.text is not None
     assert "import model" in notebook.text
     assert notebook.outline is not None
     assert notebook.outline.packages == {"torch", "model"}
-    assert isinstance(script, Noted)
+    assert isinstance(script, FileFacts)
     assert script.commands is not None
     assert [written.place for written in script.commands] == ["run.sh:2", "run.sh:3"]
 
@@ -96,16 +96,16 @@ def test_a_call_that_starts_a_program_is_noted_with_its_place(tmp_path: Path) ->
     for path, text in files.items():
         (tmp_path / path).write_text(text)
     target = Target.named("npu")
-    request = Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=JUDGED_AFTERWARDS)
+    request = Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=FACTS_FOR_JUDGING)
     noted = {item.path: item.noted for item in analyse(request).examined}
     starting = noted["all.py"]
-    assert isinstance(starting, Noted)
+    assert isinstance(starting, FileFacts)
     assert starting.start_calls is not None
     assert [(call.place.line, call.place.column) for call in starting.start_calls] == [(4, 5)]
     assert [word.value for word in starting.start_calls[0].commands[0].words][:2] == ["python", "train.py"]
     assert pickle.loads(pickle.dumps(starting)) == starting
     other = noted["none.py"]
-    assert isinstance(other, Noted)
+    assert isinstance(other, FileFacts)
     assert other.start_calls == ()
 
 
@@ -123,9 +123,9 @@ def test_a_call_that_starts_a_program_is_noted_with_its_place(tmp_path: Path) ->
 )
 def test_a_file_without_commands_is_not_read_again(path: str, text: str, is_noted: bool, tmp_path: Path) -> None:
     (tmp_path / path).write_text(text)
-    request = Request(tmp_path, list_files(tmp_path), Target.named("npu"), rules(), afterwards=JUDGED_AFTERWARDS)
+    request = Request(tmp_path, list_files(tmp_path), Target.named("npu"), rules(), afterwards=FACTS_FOR_JUDGING)
     noted = next(item.noted for item in analyse(request).examined)
-    assert noted == (Noted(commands=()) if is_noted else None)
+    assert noted == (FileFacts(commands=()) if is_noted else None)
 
 
 def test_a_program_alone_is_judged_as_among_others(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_program_alone_is_judged_as_among_others(tmp_path: Path) -> None:
 
 
 def test_a_value_that_nothing_says_is_the_same_in_another_process() -> None:
-    assert pickle.loads(pickle.dumps(Switch("a", UNSAID, "--a", "a.py", 1))).value is UNSAID
+    assert pickle.loads(pickle.dumps(Switch("a", UNDETERMINED, "--a", "a.py", 1))).value is UNDETERMINED
 
 
 def test_files_that_are_asked_again_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_module_that_is_asked_for_is_judged_by_what_it_offers(text: str, decis
     )
     (tmp_path / "main.py").write_text("import net\nif __name__ == '__main__':\n    print(1)\n")
     target = Target.named("npu")
-    analysis = analyse(Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=JUDGED_AFTERWARDS))
+    analysis = analyse(Request(tmp_path, list_files(tmp_path), target, rules(), afterwards=FACTS_FOR_JUDGING))
     (judged,) = judge(analysis, target, only=("net.py",))
     assert {f"{place.path}:{place.line}" for place in judged.decisions} == decisions
     assert "net.py" not in {each.program.path for each in judge(analysis, target)} or "__main__" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.small import Files, judged
-from torchferry.programs.model import Judged, Need, Verdict
+from torchferry.programs.model import JudgedProgram, Reachability, Verdict
 
 GUARDED = "\nif __name__ == '__main__':\n    main()\n"
 ARGUMENTS = "import argparse\nparser = argparse.ArgumentParser()\n"
@@ -19,11 +19,11 @@ def program(body: str, *imports: str) -> str:
     return "import torch\n" + "".join(f"{line}\n" for line in imports) + f"def main():\n{lines}" + GUARDED
 
 
-def verdict(tmp_path: Path, text: str, target: str = "npu", others: Files | None = None) -> Judged:
+def verdict(tmp_path: Path, text: str, target: str = "npu", others: Files | None = None) -> JudgedProgram:
     return judged(tmp_path, {"train.py": text, **(others or {})}, target)["train.py"]
 
 
-def blocked_by(found: Judged) -> list[str]:
+def blocked_by(found: JudgedProgram) -> list[str]:
     return [obstacle.what for obstacle in found.blockers]
 
 
@@ -92,8 +92,8 @@ def test_what_is_used_of_a_package_decides(
 )  # fmt: skip
 def test_the_value_that_chooses_a_part_is_asked(text: str, need: str, option: str, tmp_path: Path) -> None:
     found = verdict(tmp_path, f"import torch\n{text}")
-    ways = [obstacle.way for obstacle in (*found.blockers, *found.optional)]
-    assert [way.need for way in ways] == ([Need[need]] if need else [])
+    ways = [obstacle.call_path for obstacle in (*found.blockers, *found.optional)]
+    assert [way.reachability for way in ways] == ([Reachability[need]] if need else [])
     assert not option or ways[0].options[0] == option
 
 
@@ -109,7 +109,7 @@ def test_another_build_is_a_decision_with_its_chain_unless_the_code_goes_on_with
     others = {"data.py": "from mmdet.datasets import CocoDataset\n"}
     found = verdict(tmp_path, "import torch\nimport data\nprint(torch.ones(1))\n", others=others)
     assert found.verdict is Verdict.DECISIONS
-    assert [(build.what.split()[0], [str(step) for step in build.way.steps]) for build in found.builds] == [
+    assert [(build.what.split()[0], [str(step) for step in build.call_path.steps]) for build in found.builds] == [
         ("mmcv", ["train.py:2", "data.py:1"])
     ]
     assert len(found.decisions) == 1

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.programs.small import Files, judged, small
+from torchferry.programs.imports.packaging_metadata import LARGEST_DOCUMENT
+from torchferry.programs.imports.setup_scripts import DeclaredPoint, points_in_text
 from torchferry.programs.model import Verdict
-from torchferry.programs.setup_tables import DeclaredPoint, points_in_text
-from torchferry.programs.written_commands import LARGEST_DOCUMENT
 
 NETS = {"lab/__init__.py": "", "lab/nets.py": "def fast():\n    import cupy\ndef slow():\n    pass\n"}
 LOADS = (

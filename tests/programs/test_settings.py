@@ -39,7 +39,7 @@ def test_a_group_of_settings_that_a_command_chooses(
 ) -> None:
     program = judged(tmp_path, {**PROJECT, "run.sh": f"{command}\n"})["train.py"]
     assert program.verdict is verdict
-    assert [option for obstacle in program.alternatives for option in obstacle.way.options] == options
+    assert [option for obstacle in program.alternatives for option in obstacle.call_path.options] == options
 
 
 @pytest.mark.parametrize(

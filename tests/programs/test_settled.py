@@ -6,44 +6,46 @@ import pytest
 
 from torchferry.core.finding import Finding, Grade, Location
 from torchferry.core.messages import say
-from torchferry.programs.blocking import rewritten
 from torchferry.programs.model import (
-    Ending,
-    Judged,
-    Need,
+    CallPath,
+    JudgedProgram,
     Obstacle,
     Program,
-    Seen,
+    Reachability,
+    RunEnding,
+    RunOutcome,
     Step,
     Unread,
     Unverified,
     Verdict,
-    Way,
 )
-from torchferry.programs.settled import settled
+from torchferry.programs.verdicts.after_rehearsal import after_rehearsal
+from torchferry.programs.verdicts.blocking import rewritten
 
 
 def at(line: int) -> Location:
     return Location("train.py", line, 1, line, 1)
 
 
-def lacking(what: str, need: Need = Need.ALWAYS, line: int = 3) -> Obstacle:
-    return Obstacle(what, "DEP101", at(line), say("nothing was written"), Way(need, (Step("train.py", line),)))
+def lacking(what: str, need: Reachability = Reachability.ALWAYS, line: int = 3) -> Obstacle:
+    return Obstacle(what, "DEP101", at(line), say("nothing was written"), CallPath(need, (Step("train.py", line),)))
 
 
 PROGRAM = Program("train.py")
-READY = Judged(PROGRAM, Verdict.READY)
-FIXES = Judged(PROGRAM, Verdict.FIXES, fixes=3)
-BLOCKED = Judged(PROGRAM, Verdict.BLOCKED, blockers=(lacking("flash_attn"),), fixes=3)
-WITHOUT = Judged(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Need.GUARDED),))
-CHOSEN = Judged(PROGRAM, Verdict.MAY_NEED, optional=(lacking("flash_attn", Need.CHOSEN),))
-DECISIONS = Judged(PROGRAM, Verdict.DECISIONS, fixes=3, decisions=(at(8),))
+READY = JudgedProgram(PROGRAM, Verdict.READY)
+FIXES = JudgedProgram(PROGRAM, Verdict.FIXES, fixes=3)
+BLOCKED = JudgedProgram(PROGRAM, Verdict.BLOCKED, blockers=(lacking("flash_attn"),), fixes=3)
+WITHOUT = JudgedProgram(PROGRAM, Verdict.WITHOUT, optional=(lacking("flash_attn", Reachability.GUARDED),))
+CHOSEN = JudgedProgram(PROGRAM, Verdict.MAY_NEED, optional=(lacking("flash_attn", Reachability.CHOSEN),))
+DECISIONS = JudgedProgram(PROGRAM, Verdict.DECISIONS, fixes=3, decisions=(at(8),))
 OPTIONAL = DECISIONS._replace(optional=WITHOUT.optional)
-UNREAD = Judged(PROGRAM, Verdict.NOT_JUDGED, unread=(Unread("a.py", say("nothing was written")),))
+UNREAD = JudgedProgram(PROGRAM, Verdict.NOT_JUDGED, unread=(Unread("a.py", say("nothing was written")),))
 UNVERIFIED = FIXES._replace(unverified=(Unverified("flash-linear", "train.py:1"),))
 
-WELL = Seen("python train.py", Ending.WELL, say("nothing was written"))
-OPERATOR = WELL._replace(ending=Ending.CARD, what="aten::foo", kind="missing-operator", place="model.py:7", exit_code=1)
+WELL = RunOutcome("python train.py", RunEnding.WELL, say("nothing was written"))
+OPERATOR = WELL._replace(
+    ending=RunEnding.CARD, what="aten::foo", kind="missing-operator", place="model.py:7", exit_code=1
+)
 REMNANT = OPERATOR._replace(what="cuda", kind="cuda-remnant")
 PACKAGE = OPERATOR._replace(what="flash_attn.ops", kind="package", place="other.py:1")
 
@@ -83,28 +85,31 @@ PACKAGE = OPERATOR._replace(what="flash_attn.ops", kind="package", place="other.
         (UNVERIFIED, OPERATOR._replace(package="other"), Verdict.BLOCKED, True, True),
     ],
 )
-def test_what_holds(static: Judged, seen: Seen, verdict: Verdict, decides: bool, is_fault: bool) -> None:
-    found = settled(static, seen)
+def test_what_holds(static: JudgedProgram, seen: RunOutcome, verdict: Verdict, decides: bool, is_fault: bool) -> None:
+    found = after_rehearsal(static, seen)
     assert found.settled is not None
     assert (found.verdict, found.settled.decides, found.settled.fault is not None) == (verdict, decides, is_fault)
     assert found.settled.static == static
 
 
 @pytest.mark.parametrize("static", [READY, FIXES, BLOCKED, WITHOUT, DECISIONS, UNREAD])
-def test_what_settles_nothing_changes_nothing(static: Judged) -> None:
-    found = settled(static, WELL._replace(ending=Ending.NOTHING, exit_code=None))
+def test_what_settles_nothing_changes_nothing(static: JudgedProgram) -> None:
+    found = after_rehearsal(static, WELL._replace(ending=RunEnding.NOTHING, exit_code=None))
     assert found._replace(settled=None) == static
 
 
 def test_the_way_to_what_was_seen() -> None:
-    (blocker,) = settled(FIXES, OPERATOR).blockers
-    assert (blocker.what, [str(step) for step in blocker.way.steps]) == ("aten::foo", ["train.py:1", "model.py:7"])
-    (known,) = settled(BLOCKED, PACKAGE).blockers
+    (blocker,) = after_rehearsal(FIXES, OPERATOR).blockers
+    assert (blocker.what, [str(step) for step in blocker.call_path.steps]) == (
+        "aten::foo",
+        ["train.py:1", "model.py:7"],
+    )
+    (known,) = after_rehearsal(BLOCKED, PACKAGE).blockers
     assert known == BLOCKED.blockers[0]
 
 
 def test_decisions_that_a_run_did_without_are_told() -> None:
-    found = settled(DECISIONS, WELL)
+    found = after_rehearsal(DECISIONS, WELL)
     assert found.settled is not None
     assert found.decisions == ()
     assert "1" in found.settled.seen.notes[0].render("en")
@@ -128,7 +133,7 @@ def test_decisions_that_a_run_did_without_are_told() -> None:
     ],
 )
 def test_what_is_left_of_a_verdict_when_files_are_rewritten(
-    static: Judged, remaining: list[Grade], verdict: Verdict, decisions: int
+    static: JudgedProgram, remaining: list[Grade], verdict: Verdict, decisions: int
 ) -> None:
     left = [Finding("DEV101", at(8), say("nothing was written"), grade) for grade in remaining]
     (judged,) = rewritten([static._replace(reached=("train.py",))], left)

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from tests.programs.small import BUILT, Files, judged, small
 from torchferry.backends.target import Target
-from torchferry.programs import reach, sources, uses
-from torchferry.programs.arrivals import Arrival, Search
-from torchferry.programs.entry_points import may_call_starter
-from torchferry.programs.instantiated import _COMMENT, _NAME, dotted_names
-from torchferry.programs.judging import judge
-from torchferry.programs.model import Need, Verdict
-from torchferry.programs.noting import JUDGED_AFTERWARDS
-from torchferry.programs.switches import may_define
-from torchferry.programs.words import Words, words_of
+from torchferry.programs.call_paths import path_search
+from torchferry.programs.call_paths.search_state import Search, SearchState
+from torchferry.programs.entry_points.finder import may_call_starter
+from torchferry.programs.imports import sources
+from torchferry.programs.imports.settings_classes import _COMMENT, _NAME, dotted_names
+from torchferry.programs.model import Reachability, Verdict
+from torchferry.programs.options.switches import may_define
+from torchferry.programs.references import uses
+from torchferry.programs.syntax.identifier_index import IdentifierIndex, words_of
+from torchferry.programs.verdicts.file_facts import FACTS_FOR_JUDGING
+from torchferry.programs.verdicts.judging import judge
 from torchferry.rules.analysis import Request, analyse
 from torchferry.rules.registry import rules
 from torchferry.rules.words import names_in
@@ -65,7 +67,7 @@ from torchferry.source.tree import list_files
     ],
 )
 def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, expected: bool) -> None:
-    words = Words(["a.py"], lambda path: text)
+    words = IdentifierIndex(["a.py"], lambda path: text)
     assert ("a.py" in getattr(words, question)("load")) is expected
 
 
@@ -80,7 +82,7 @@ def test_a_text_says_whether_its_file_can_use_a_name(question: str, text: str, e
     ],
 )
 def test_a_text_says_whether_a_string_of_it_may_be_a_name(text: str, expected: bool) -> None:
-    assert Words(["a.py"], lambda path: text).says("a.py", "load") is expected
+    assert IdentifierIndex(["a.py"], lambda path: text).says("a.py", "load") is expected
 
 
 @pytest.mark.parametrize(
@@ -100,17 +102,17 @@ def test_a_text_says_whether_a_string_of_it_may_be_a_name(text: str, expected: b
     ],
 )
 def test_a_text_says_whether_its_file_asks_others_than_its_own_objects(text: str, expected: bool) -> None:
-    assert Words(["a.py"], lambda path: text).asks_others("a.py", "load") is expected
+    assert IdentifierIndex(["a.py"], lambda path: text).asks_others("a.py", "load") is expected
 
 
 def test_the_classes_of_a_text_are_found() -> None:
     text = "class A(B):\n    class  C: pass\nsubclass D\nx = class_E\n"
-    assert Words(["a.py"], lambda path: text).classes_in("a.py") == {"A", "C"}
+    assert IdentifierIndex(["a.py"], lambda path: text).classes_in("a.py") == {"A", "C"}
 
 
 @pytest.mark.parametrize("text", ["'--use-fast-path'", "'--use_fast-path'", "'--use-fast_path'", "use_fast_path: bool"])
 def test_an_option_is_found_however_it_is_written(text: str) -> None:
-    assert Words(["a.py"], lambda path: text).flagged("use_fast_path") == {"a.py"}
+    assert IdentifierIndex(["a.py"], lambda path: text).flagged("use_fast_path") == {"a.py"}
 
 
 @given(st.text(st.sampled_from("ab_1é中，、 .\n\t-'\ud800"), max_size=40))
@@ -123,7 +125,7 @@ def test_words_that_an_examination_found_are_those_of_the_text(text: str) -> Non
     names = names_in(text.encode())
     assert names is not None
     assert set(names.split()) == words_of(text)
-    assert Words(["a.py"], lambda path: "", {"a.py": names}).holding("ab") == (
+    assert IdentifierIndex(["a.py"], lambda path: "", {"a.py": names}).holding("ab") == (
         ["a.py"] if b"ab" in words_of(text) else []
     )
 
@@ -175,7 +177,7 @@ def test_bytes_that_are_the_characters_of_their_numbers(data: bytes, expected: b
 def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, pattern: str, parts: list[str]) -> None:
     text = "".join(parts)
     expected = re.search(pattern, text) is not None and re.search(r"\bab\b", text) is not None
-    words = Words(["a.py"], lambda path: text)
+    words = IdentifierIndex(["a.py"], lambda path: text)
     assert (words.says("a.py", "ab") if question == "says" else "a.py" in getattr(words, question)("ab")) is expected
 
 
@@ -183,7 +185,7 @@ def test_what_a_text_says_of_a_name_is_what_its_pattern_says(question: str, patt
     st.lists(st.text(st.sampled_from("ab_ ."), max_size=12), max_size=4), st.text(st.sampled_from("ab_"), min_size=1)
 )
 def test_the_beginning_of_a_word_is_found(texts: list[str], part: str) -> None:
-    words = Words([str(number) for number in range(len(texts))], lambda path: texts[int(path)])
+    words = IdentifierIndex([str(number) for number in range(len(texts))], lambda path: texts[int(path)])
     beginning = re.compile(rf"\b{part}").search
     assert words.beginning(part) == [str(number) for number, text in enumerate(texts) if beginning(text) is not None]
 
@@ -206,7 +208,7 @@ def test_what_the_scan_has_parsed_is_not_parsed_again(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(PythonFile, "__init__", init)
     monkeypatch.setattr(project, "_PARSED", 1)
-    request = Request(tmp_path, list_files(tmp_path), target, rules(), account=True, afterwards=JUDGED_AFTERWARDS)
+    request = Request(tmp_path, list_files(tmp_path), target, rules(), account=True, afterwards=FACTS_FOR_JUDGING)
     judge(analyse(request), target)
     assert sorted(parsed) == sorted(set(parsed))
     assert "tools.py" in parsed
@@ -250,16 +252,16 @@ def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
         "deep.py": "import fast_ops\nimport cupy\nimport nvidia.dali\n",
     }
     begun: list[tuple[str, str]] = []
-    found = reach.Reach._found
+    found = path_search.CallPathSearch._found
 
-    def search(self: reach.Reach, begin: Arrival, state: Search) -> object:
+    def search(self: path_search.CallPathSearch, begin: SearchState, state: Search) -> object:
         if begin.place.node is None:
             begun.append((begin.place.path, state.error))
         return found(self, begin, state)
 
-    monkeypatch.setattr(reach.Reach, "_found", search)
+    monkeypatch.setattr(path_search.CallPathSearch, "_found", search)
     program = judged(tmp_path, files)["train.py"]
-    chains = {obstacle.what: [str(step) for step in obstacle.way.steps] for obstacle in program.blockers}
+    chains = {obstacle.what: [str(step) for step in obstacle.call_path.steps] for obstacle in program.blockers}
     assert len(chains) == 3
     assert {tuple(chain[:-1]) for chain in chains.values()} == {("train.py:3", "near.py:1")}
     assert sorted(begun) == sorted(set(begun)), "once for each kind of error"
@@ -268,7 +270,7 @@ def test_imports_lead_to_a_file_the_same_way_for_all_that_it_needs(
 
 def test_words_are_whole() -> None:
     texts = {"a.py": "load(x)", "b.py": "reload(x)", "c.py": "x.load"}
-    assert Words(sorted(texts), texts.__getitem__).holding("load") == ["a.py", "c.py"]
+    assert IdentifierIndex(sorted(texts), texts.__getitem__).holding("load") == ["a.py", "c.py"]
 
 
 PROJECT: Files = {
@@ -343,21 +345,21 @@ def test_nodes_of_an_earlier_parse_end_a_search() -> None:
 
 def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The short question, with what it remembers of others, agrees with the way that is searched for alone."""
-    from torchferry.programs.reach import Reach
+    from torchferry.programs.call_paths.path_search import CallPathSearch
 
-    short, asked = Reach.comes_to, []
+    short, asked = CallPathSearch.comes_to, []
 
-    def comes_to(self: Reach, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
+    def comes_to(self: CallPathSearch, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
         answer = short(self, path, node, supposed)
         self._ways.clear()
-        self._without[Need.GUARDED].clear()
-        way = self.way(path, node, supposed)
-        asked.append((answer, way is not None and way.need <= Need.CHOSEN))
+        self._without[Reachability.GUARDED].clear()
+        way = self.call_path(path, node, supposed)
+        asked.append((answer, way is not None and way.reachability <= Reachability.CHOSEN))
         self._ways.clear()
-        self._without[Need.GUARDED].clear()
+        self._without[Reachability.GUARDED].clear()
         return answer
 
-    monkeypatch.setattr(Reach, "comes_to", comes_to)
+    monkeypatch.setattr(CallPathSearch, "comes_to", comes_to)
     judged(tmp_path, PROJECT)
     assert {answer for answer, _ in asked} == {True, False}
     assert [answer for answer, _ in asked] == [expected for _, expected in asked]
@@ -365,23 +367,23 @@ def test_a_decision_is_one_where_the_way_says_so(tmp_path: Path, monkeypatch: py
 
 def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ways that are as long it is the one that is met first, whatever is remembered of other ways."""
-    from torchferry.programs.reach import Reach
+    from torchferry.programs.call_paths.path_search import CallPathSearch
 
-    remembering, differing, asked = Reach.way, [], []
+    remembering, differing, asked = CallPathSearch.call_path, [], []
 
     def way(
-        self: Reach,
+        self: CallPathSearch,
         path: str,
         node: ast.AST,
         supposed: ast.expr | None = None,
-        worst: Need = Need.GUARDED,
+        worst: Reachability = Reachability.GUARDED,
         error: str = "",
         *,
         wanted: bool = True,
     ) -> object:
         answer = remembering(self, path, node, supposed, worst, error, wanted=wanted)
         kept = self._ways, self._taken, self._without
-        self._ways, self._taken, self._without = {}, set(), {need: set() for need in Need}
+        self._ways, self._taken, self._without = {}, set(), {need: set() for need in Reachability}
         alone = remembering(self, path, node, supposed, worst, error, wanted=wanted)
         self._ways, self._taken, self._without = kept
         asked.append(path)
@@ -389,7 +391,7 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
             differing.append((path, answer, alone))
         return answer
 
-    monkeypatch.setattr(Reach, "way", way)
+    monkeypatch.setattr(CallPathSearch, "call_path", way)
     files = {
         **BUILT,
         "train.py": "import models\nif __name__ == '__main__':\n    models.run()\n",
@@ -409,7 +411,7 @@ def test_a_way_is_the_one_that_is_found_alone(tmp_path: Path, monkeypatch: pytes
 
 def test_a_search_meets_each_place_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many methods of one name call each other, and the program calls none of them."""
-    monkeypatch.setattr(reach, "_MOST", 60)
+    monkeypatch.setattr(path_search, "_MOST", 60)
     others = "".join(
         f"class Model{number}:\n    def sample(self, other):\n        return other.sample(self)\n"
         for number in range(20)
@@ -461,5 +463,5 @@ def test_a_method_that_a_thousand_places_may_call_is_not_looked_for_in_each(tmp_
         "calls.py": calls,
     }
     (obstacle,) = judged(tmp_path, files)["train.py"].optional
-    assert (obstacle.what, obstacle.way.need) == ("cupy", Need.CHOSEN)
-    assert obstacle.way.conditions == ("load() (net.py:2)",)
+    assert (obstacle.what, obstacle.call_path.reachability) == ("cupy", Reachability.CHOSEN)
+    assert obstacle.call_path.conditions == ("load() (net.py:2)",)

@@ -610,5 +610,7 @@ def test_what_compiles_for_others_is_no_decision_by_itself(tmp_path: Path) -> No
     }
     found = judged(tmp_path, files)
     assert found["train.py"].verdict is Verdict.MAY_NEED
-    assert [(each.what, each.way.need.name) for each in found["train.py"].optional] == [("act_plugin", "CHOSEN")]
+    assert [(each.what, each.call_path.reachability.name) for each in found["train.py"].optional] == [
+        ("act_plugin", "CHOSEN")
+    ]
     assert found["alone.py"].verdict in (Verdict.BLOCKED, Verdict.DECISIONS)

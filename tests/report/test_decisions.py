@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from tests.report.reports import hostile, real
 from torchferry.core.finding import Anchor, Edit, Effect, Finding, Grade, Location, Regrading, Stage
 from torchferry.core.messages import Message, display_width, say, say_plural
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Unverified, Verdict, Way
+from torchferry.programs.model import (
+    CallPath,
+    Form,
+    JudgedProgram,
+    Obstacle,
+    Program,
+    Reachability,
+    Step,
+    Unverified,
+    Verdict,
+)
 from torchferry.report import full_format, json_format, show_format, text_format
 from torchferry.report.choices import choices_of
 from torchferry.report.decision_lines import DecisionRow, decision_lines
@@ -36,17 +46,23 @@ def finding(line: int, message: Message = MESSAGES[2], grade: Grade = Grade.MANU
 
 
 def judged(
-    name: str, verdict: Verdict, lines: Iterable[int] = (), lacking: str = "", need: Need = Need.ALWAYS
-) -> Judged:
+    name: str,
+    verdict: Verdict,
+    lines: Iterable[int] = (),
+    lacking: str = "",
+    reachability: Reachability = Reachability.ALWAYS,
+) -> JudgedProgram:
     obstacles: tuple[Obstacle, ...] = ()
     if lacking:
-        way = Way(need, ())
-        obstacles = (Obstacle(lacking, "LIB101", Location("b.py", 1, 1, 1, 2), say("{x} is missing", x=lacking), way),)
-    return Judged(
+        call_path = CallPath(reachability, ())
+        obstacles = (
+            Obstacle(lacking, "LIB101", Location("b.py", 1, 1, 1, 2), say("{x} is missing", x=lacking), call_path),
+        )
+    return JudgedProgram(
         Program(name, Form.SCRIPT),
         verdict,
-        blockers=obstacles if need is Need.ALWAYS else (),
-        optional=obstacles if need is Need.CHOSEN else (),
+        blockers=obstacles if reachability is Reachability.ALWAYS else (),
+        optional=obstacles if reachability is Reachability.CHOSEN else (),
         decisions=tuple(Location("a.py", line, 1, line, 5) for line in lines),
     )
 
@@ -172,7 +188,7 @@ def test_first_comes_what_makes_most_programs_ready(case: str) -> None:
 def test_what_stops_a_program_comes_first_and_says_which() -> None:
     programs = (
         judged("train.py", Verdict.BLOCKED, lacking="xformers"),
-        judged("eval.py", Verdict.MAY_NEED, [1], lacking="xformers", need=Need.CHOSEN),
+        judged("eval.py", Verdict.MAY_NEED, [1], lacking="xformers", reachability=Reachability.CHOSEN),
     )
     decisions = decisions_of("npu", [finding(1)], programs)
     worst, other = decisions.all
@@ -217,7 +233,7 @@ def test_the_first_screen_has_the_answers(kinds: int, lang: str, columns: int) -
     place = Location("c.py", 1, 1, 1, 2)
     for number, verdict in enumerate((Verdict.READY, Verdict.FIXES, Verdict.WITHOUT, Verdict.MAY_NEED) * 3):
         if number < kinds - 2:
-            made = judged(f"other{number}.py", verdict, lacking="cupy", need=Need.CHOSEN)
+            made = judged(f"other{number}.py", verdict, lacking="cupy", reachability=Reachability.CHOSEN)
             carried = (Unverified("a-long-package-name", "c.py:1", carries=True),) if number > 3 else ()
             programs.append(made._replace(unresolved=(place,) if number > 7 else (), unverified=carried))
     findings = tuple(finding(number, package=f"package{number}") for number in range(1, 9))
@@ -282,8 +298,8 @@ def test_a_decision_that_has_no_room_on_the_first_screen_stands_below_it(count: 
 
 def test_the_ways_of_a_decision_say_once_what_they_share() -> None:
     ways = [
-        Way(
-            Need.CHOSEN,
+        CallPath(
+            Reachability.CHOSEN,
             (Step("a.py", 1), Step("c.py", 1)),
             conditions=("shared (a.py:1)", f"own {number} (b.py:{number})"),
         )
@@ -292,9 +308,9 @@ def test_the_ways_of_a_decision_say_once_what_they_share() -> None:
     place = Location("c.py", 1, 1, 1, 2)
     programs = [
         judged(f"train{number}.py", Verdict.MAY_NEED)._replace(
-            optional=(Obstacle("xformers", "LIB101", place, say("no xformers"), way),)
+            optional=(Obstacle("xformers", "LIB101", place, say("no xformers"), call_path),)
         )
-        for number, way in enumerate(ways)
+        for number, call_path in enumerate(ways)
     ]
     (decision,) = decisions_of("npu", (), programs).all
     shown = "\n".join(show_format.lines(decision, "npu", lambda place: (), ". -t npu", TextLayout("en")))

@@ -14,7 +14,17 @@ import pytest
 from tests.report.reports import hostile, real
 from torchferry.core.finding import Location
 from torchferry.core.messages import say
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Start, Step, Verdict, Way
+from torchferry.programs.model import (
+    CallPath,
+    Form,
+    JudgedProgram,
+    Obstacle,
+    Program,
+    Reachability,
+    Start,
+    Step,
+    Verdict,
+)
 from torchferry.report import (
     csv_format,
     full_format,
@@ -114,13 +124,15 @@ def test_chinese_where_it_is_asked_for() -> None:
 
 
 def test_what_stands_behind_one_option_is_told_once_and_a_way_that_was_not_found_as_such() -> None:
-    def obstacle(what: str, line: int, way: Way) -> Obstacle:
+    def obstacle(what: str, line: int, way: CallPath) -> Obstacle:
         return Obstacle(what, "CMP101", Location("net.py", line, 1, line, 2), say("x"), way)
 
-    behind = [obstacle("torch.compile", line, Way(Need.OPTION, (Step("net.py", line),), (), ("--fast",)))
+    behind = [obstacle("torch.compile", line, CallPath(Reachability.OPTION, (Step("net.py", line),), (), ("--fast",)))
               for line in (3, 5, 8)]  # fmt: skip
     program = Program("train.py", Form.SCRIPT)
-    judged = Judged(program, Verdict.WITHOUT, (), (obstacle("apex", 9, Way(Need.CHOSEN, ())),), alternatives=(*behind,))
+    judged = JudgedProgram(
+        program, Verdict.WITHOUT, (), (obstacle("apex", 9, CallPath(Reachability.CHOSEN, ())),), alternatives=(*behind,)
+    )
     assert [line.render("en") for line in lines_of(judged)] == [
         "apex, perhaps: too many paths lead there to follow them all: net.py:9",
         "torch.compile, only with `--fast` (places: 3): net.py:3",

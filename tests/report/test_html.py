@@ -20,7 +20,7 @@ from tests.report.reports import EXAMPLE, hostile, real
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import say
 from torchferry.core.terminal import visible
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import CallPath, Form, JudgedProgram, Obstacle, Program, Reachability, Step, Verdict
 from torchferry.report import html_decisions, html_format, html_lists, side_by_side
 from torchferry.report.choices import choices_of
 from torchferry.report.excerpts import CodeReader
@@ -46,11 +46,11 @@ def decision(line: int, grade: Grade = Grade.MANUAL, path: str = "a.py") -> Find
     return Finding("CUD110", place(path, line), say("decide"), grade, snippet="x", effect=Effect.RAISES)
 
 
-def programs(count: int, blocked_at: Location) -> tuple[Judged, ...]:
-    way = Way(Need.ALWAYS, (Step("run.py", 1), Step("a.py", 3)))
+def programs(count: int, blocked_at: Location) -> tuple[JudgedProgram, ...]:
+    way = CallPath(Reachability.ALWAYS, (Step("run.py", 1), Step("a.py", 3)))
     lacking = Obstacle("xformers", "LIB101", blocked_at, say("`xformers` is missing"), way)
     names = (f"run{number}.py" for number in range(count))
-    return tuple(Judged(Program(name, Form.SCRIPT), Verdict.BLOCKED, (lacking,)) for name in names)
+    return tuple(JudgedProgram(Program(name, Form.SCRIPT), Verdict.BLOCKED, (lacking,)) for name in names)
 
 
 BLOCKED = report_with(decision(1), decision(7, Grade.UNSAFE), decision(9, Grade.NOTE))._replace(

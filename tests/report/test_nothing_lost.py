@@ -21,7 +21,7 @@ from torchferry.cli import scan
 from torchferry.core.finding import Effect, Finding, Grade, Location
 from torchferry.core.messages import Message, say
 from torchferry.core.terminal import visible
-from torchferry.programs.model import Form, Judged, Need, Obstacle, Program, Step, Verdict, Way
+from torchferry.programs.model import CallPath, Form, JudgedProgram, Obstacle, Program, Reachability, Step, Verdict
 from torchferry.report import full_format, html_format, json_format, text_format
 from torchferry.report.choices import choices_of
 from torchferry.report.decision_lines import in_a_row, waiting_words
@@ -253,23 +253,23 @@ def reports(draw: st.DrawFn) -> Report:
         decisions = tuple(draw(st.lists(st.sampled_from(places), max_size=3))) if places else ()
         lacking = tuple(
             Obstacle(what, "LIB101", Location("z.py", 3, 1, 3, 2), say("`{what}` is missing", what=what),
-                     Way(need, (Step("z.py", 3),)))
-            for what, need in draw(st.lists(st.tuples(st.sampled_from(("xformers", "apex")), st.sampled_from(Need)),
-                                            max_size=2))
+                     CallPath(need, (Step("z.py", 3),)))
+            for what, need in draw(st.lists(
+                st.tuples(st.sampled_from(("xformers", "apex")), st.sampled_from(Reachability)), max_size=2))
         )  # fmt: skip
-        blockers = tuple(each for each in lacking if each.way.need is Need.ALWAYS)
-        others = tuple(each for each in lacking if each.way.need is not Need.ALWAYS)
+        blockers = tuple(each for each in lacking if each.call_path.reachability is Reachability.ALWAYS)
+        others = tuple(each for each in lacking if each.call_path.reachability is not Reachability.ALWAYS)
         verdict = draw(st.sampled_from((Verdict.READY, Verdict.NOT_JUDGED)))
         if blockers:
             verdict = Verdict.BLOCKED
-        elif any(each.way.need is Need.CHOSEN for each in others):
+        elif any(each.call_path.reachability is Reachability.CHOSEN for each in others):
             verdict = Verdict.MAY_NEED
         elif decisions:
             verdict = Verdict.DECISIONS
         elif others:
             verdict = Verdict.WITHOUT
         program = Program(f"run{number}.py", Form.SCRIPT)
-        programs.append(Judged(program, verdict, blockers, others, draw(st.integers(0, 3)), decisions))
+        programs.append(JudgedProgram(program, verdict, blockers, others, draw(st.integers(0, 3)), decisions))
     return Report("npu", real().target_title, "x", 3, tuple(findings), programs=tuple(programs))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.target import Target
-from torchferry.programs.judging import judge
+from torchferry.programs.verdicts.judging import judge
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.report.programs import verdict_of

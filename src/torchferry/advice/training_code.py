@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from torchferry.advice.model import CodePlace, ProposedEdit
 from torchferry.core.record import NamedTuple
-from torchferry.programs.modules import Modules
+from torchferry.programs.imports.module_graph import Modules
 from torchferry.source.exports import absolute_module
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.names import Names, assigned_value

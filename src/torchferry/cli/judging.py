@@ -14,7 +14,7 @@ from torchferry.core import config
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Start, Unlooked
+from torchferry.programs.model import JudgedProgram, Start, Unexamined
 from torchferry.rules.analysis import Analysis, analyse
 from torchferry.rules.family import Subject
 from torchferry.rules.file_result import Selection
@@ -43,8 +43,8 @@ class Verdicts(NamedTuple):
         without_code: Whether a whole project was looked at, and none of its files holds code.
     """
 
-    programs: tuple[Judged, ...] = ()
-    unlooked: tuple[Unlooked, ...] = ()
+    programs: tuple[JudgedProgram, ...] = ()
+    unexamined: tuple[Unexamined, ...] = ()
     remarks: tuple[Message, ...] = ()
     partial: bool = False
     without_code: bool = False
@@ -101,8 +101,8 @@ def verdicts(
     """
     if choices.home is not None:  # one file, whose project is not there
         return Verdicts()
-    from torchferry.programs.judging import judge  # imported late: most migrations judge nothing
-    from torchferry.programs.unlooked import unlooked
+    from torchferry.programs.verdicts.judging import judge  # imported late: most migrations judge nothing
+    from torchferry.programs.verdicts.unexamined import unexamined
 
     only = tuple(os.path.normpath(path) for path in choices.only)
     named = setting.config.entry_points
@@ -119,7 +119,7 @@ def verdicts(
     if not only:
         remarks += _idle_settings(setting, analysis)
     without_code = not only and not any(item.kind in CODE for item in analysis.examined)
-    return Verdicts(judged, unlooked(analysis), tuple(remarks), left_out or bool(only), without_code)
+    return Verdicts(judged, unexamined(analysis), tuple(remarks), left_out or bool(only), without_code)
 
 
 def _idle_settings(setting: RunSettings, analysis: Analysis) -> Iterator[Message]:

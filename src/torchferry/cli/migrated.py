@@ -20,7 +20,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import print_notice, print_text
 from torchferry.migration.plan import Plan
 from torchferry.migration.remarks import remarks
-from torchferry.programs.blocking import blocking, rewritten
+from torchferry.programs.verdicts.blocking import blocking, rewritten
 from torchferry.report.decision_lines import decision_lines, fix_lines
 from torchferry.report.decisions import decisions_of
 from torchferry.report.full_format import blocker_lines, by_file, failure_lines
@@ -156,7 +156,7 @@ def report_of(setting: RunSettings, planned: Plan, judged: Verdicts, as_it_is: b
         changes=tuple(write.path for write in planned.writes),
         ignored=planned.analysis.ignored,
         programs=programs,
-        unlooked=judged.unlooked,
+        unexamined=judged.unexamined,
         partial=judged.partial,
         without_code=judged.without_code,
         native=setting.native,

@@ -26,7 +26,7 @@ from torchferry.installed.model import Inspected, State
 from torchferry.migration.overlay import Copied, CopiedPackage, plan_overlay
 from torchferry.migration.patch import patch
 from torchferry.migration.transaction import Write, apply, exclusive
-from torchferry.programs.judging import reached_files
+from torchferry.programs.verdicts.judging import reached_files
 from torchferry.rules.analysis import analyse
 from torchferry.rules.engine import Engine
 from torchferry.source.kinds import Kind

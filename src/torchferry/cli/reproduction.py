@@ -20,7 +20,7 @@ from torchferry.core.files import read_regular
 from torchferry.core.json_text import parsed_json
 from torchferry.core.messages import say
 from torchferry.core.secrets import masked, masked_values, secrets_of_file, shown_path
-from torchferry.programs.judging import reached_files
+from torchferry.programs.verdicts.judging import reached_files
 from torchferry.report.json_format import program_object
 from torchferry.rules.analysis import Analysis
 

@@ -34,8 +34,8 @@ from torchferry.core.terminal import print_notice, print_text
 from torchferry.installed.model import Inspected
 from torchferry.migration.remarks import remarks
 from torchferry.migration.transaction import interrupted
-from torchferry.programs.model import Ending
-from torchferry.programs.noting import JUDGED_AFTERWARDS
+from torchferry.programs.model import RunEnding
+from torchferry.programs.verdicts.file_facts import FACTS_FOR_JUDGING
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report, report_of
 from torchferry.rules.analysis import analyse
@@ -201,7 +201,7 @@ def command(
     runs_seen = [item.settled for item in report.programs if item.settled is not None]
     if report.failures or any(run.seen.could_not_begin for run in runs_seen):
         sys.exit(exitcodes.ERROR)
-    is_wrong = any(run.fault is not None or run.seen.ending is Ending.NOTHING for run in runs_seen)
+    is_wrong = any(run.fault is not None or run.seen.ending is RunEnding.NOTHING for run in runs_seen)
     is_open = report.verdict in (ProjectVerdict.MAY_NEED, ProjectVerdict.INCOMPLETE) or (
         choices.only and report.verdict not in (ProjectVerdict.READY, ProjectVerdict.NOTHING_NEW)
     )
@@ -232,7 +232,7 @@ def scanned(
     """
     selection = setting.request.selection
     every = not (selection.select or selection.ignore)  # else the account would count what was not looked for
-    request = setting.request._replace(account=every or with_account, afterwards=JUDGED_AFTERWARDS)
+    request = setting.request._replace(account=every or with_account, afterwards=FACTS_FOR_JUDGING)
     setting = setting._replace(request=request)
     cache = None
     with doing(say("looking for an earlier result")):
@@ -289,7 +289,7 @@ def _examined(
     else:
         judged = verdicts(setting, choices, project, packages)
     shown_remarks = (
-        *remarks(setting.root, setting.target, analysis, setting.request.redirected, ignored=not judged.unlooked),
+        *remarks(setting.root, setting.target, analysis, setting.request.redirected, ignored=not judged.unexamined),
         *(() if setting.placement is None else placement_remarks(setting.placement)),
         *judged.remarks,
     )
@@ -299,7 +299,7 @@ def _examined(
     report = report._replace(style=setting.style)
     return report._replace(
         packages=packages,
-        unlooked=judged.unlooked,
+        unexamined=judged.unexamined,
         partial=judged.partial,
         without_code=judged.without_code,
         native=native,

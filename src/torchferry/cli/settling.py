@@ -25,8 +25,8 @@ from torchferry.core.terminal import print_notice
 from torchferry.migration.copy import write_copy
 from torchferry.migration.plan import plan
 from torchferry.migration.transaction import Write
-from torchferry.programs.model import Ending, Judged, Seen, Start
-from torchferry.programs.settled import settled
+from torchferry.programs.model import JudgedProgram, RunEnding, RunOutcome, Start
+from torchferry.programs.verdicts.after_rehearsal import after_rehearsal
 from torchferry.rehearsal import ending
 from torchferry.rehearsal.aggregate import Aggregate, collect
 from torchferry.rehearsal.config import Rehearsal, prepare
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 class Run(NamedTuple):
     """A command that ran: the program, what was seen, and the summary of its rehearsal as JSON."""
 
-    judged: Judged
+    judged: JudgedProgram
     summary: str
     printed: str
 
@@ -133,9 +133,9 @@ def judged_by_runs(
     return static_verdicts._replace(programs=tuple(programs)), done
 
 
-def _says_more(new: Judged, old: Judged) -> bool:
+def _says_more(new: JudgedProgram, old: JudgedProgram) -> bool:
     """Whether a run says more than what is known of a program from an earlier one: a failure more than a good end."""
-    order = (Ending.NOTHING, Ending.WELL, Ending.CARD)
+    order = (RunEnding.NOTHING, RunEnding.WELL, RunEnding.CARD)
     assert new.settled is not None
     return old.settled is None or order.index(new.settled.seen.ending) > order.index(old.settled.seen.ending)
 
@@ -198,7 +198,7 @@ def _inside(path: Path, root: Path) -> str | None:
     return "" if relative == "." else relative
 
 
-def _program_of(asked: Asked, programs: Sequence[Judged]) -> int:
+def _program_of(asked: Asked, programs: Sequence[JudgedProgram]) -> int:
     for number, judged in enumerate(programs):
         if asked.entry == (judged.program.name or judged.program.path) and judged.program.starts:
             return number
@@ -249,7 +249,7 @@ class _Copy:
         write_copy(setting.root, folder, planned.writes, NEVER_ENTERED)
         mend_links(self.root, folder)
 
-    def run(self, asked: Asked, static: Judged, rehearsal: Rehearsal, seconds: float) -> Run:
+    def run(self, asked: Asked, static: JudgedProgram, rehearsal: Rehearsal, seconds: float) -> Run:
         """Run a command in the copy and judge its program by what was seen."""
         inside = _inside(Path.cwd(), self.root) or ""
         where = self.folder / inside
@@ -263,15 +263,15 @@ class _Copy:
                 with doing(say("rehearsing `{command}`", command=asked.text)):
                     code, printed = run_aside(words, rehearsal, session, where, seconds, self._variables(variables))
             except UsageError as error:  # no such command
-                seen = Seen(
-                    asked.text, Ending.NOTHING, error.message, exit_code=None, on_card=False, could_not_begin=True
+                seen = RunOutcome(
+                    asked.text, RunEnding.NOTHING, error.message, exit_code=None, on_card=False, could_not_begin=True
                 )
-                return Run(settled(static, seen), "", "")
+                return Run(after_rehearsal(static, seen), "", "")
             aggregate = collect(session)
         end = end_of(aggregate, code, printed, self.folder)
         seen = self._seen(asked, end, aggregate, code, seconds, static, rehearsal)
         summary = document(rehearsal, aggregate, -1 if code is None else code, list(asked.words))
-        return Run(settled(static, seen), summary, printed)
+        return Run(after_rehearsal(static, seen), summary, printed)
 
     def _migrated(self, asked: Asked) -> tuple[dict[str, str], list[str]]:
         """Return a command as it is in a migrated script: `--device cuda` is a name of CUDA too."""
@@ -315,24 +315,24 @@ class _Copy:
         aggregate: Aggregate,
         code: int | None,
         seconds: float,
-        static: Judged,
+        static: JudgedProgram,
         rehearsal: Rehearsal,
-    ) -> Seen:
+    ) -> RunOutcome:
         place = self.place(end.file, end.line)
         at: object = place or _unknown()
-        ends = Ending.NOTHING
+        ends = RunEnding.NOTHING
         if end.why == ending.WELL:
-            ends = Ending.WELL
+            ends = RunEnding.WELL
             count = sum(aggregate.operators.values())
             card = rehearsal.profile.card or rehearsal.resolved().title
             message = say("it ended normally, but nothing ran on the card")
             if count:
                 message = say("it ended normally on {card}; operator calls there: {count}", card=card, count=count)
         elif end.why == ending.CARD:
-            ends = Ending.CARD
+            ends = RunEnding.CARD
             message = _failure(end, place)
         elif end.why == ending.PACKAGE and _lacking(static, end.subject):
-            ends = Ending.CARD
+            ends = RunEnding.CARD
             message = say("it stopped at {place}: {what} does not exist for the card", place=at, what=end.subject)
         elif end.why == ending.PACKAGE and aggregate.without_torch:
             message = supported_torch.not_in(aggregate.without_torch)
@@ -353,7 +353,7 @@ class _Copy:
                 code=code,
                 error=self.shown(end.error),
             )
-        return Seen(
+        return RunOutcome(
             asked.text,
             ends,
             message,
@@ -402,7 +402,7 @@ def _line_before(write: Write, line: int) -> int:
     return line
 
 
-def _lacking(static: Judged, module: str) -> bool:
+def _lacking(static: JudgedProgram, module: str) -> bool:
     """Whether the verdict says that the target lacks a module that is not installed here."""
     names = {item.what.lower().replace("-", "_") for item in (*static.blockers, *static.optional)}
     wanted = module.lower()

@@ -22,7 +22,7 @@ from torchferry.core.messages import say, translatable
 from torchferry.core.record import NamedTuple
 from torchferry.core.recorded_decisions import FILE, RecordedDecision
 from torchferry.core.terminal import print_data, print_text
-from torchferry.programs.model import Judged, Unread
+from torchferry.programs.model import JudgedProgram, Unread
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.excerpts import CodeReader
 from torchferry.report.json_format import finding_object, program_object, unread_object
@@ -62,10 +62,10 @@ class _FindingsThere(NamedTuple):
     """What was found by a rule or at a place, and what programs reach there and nobody has read."""
 
     findings: tuple[Finding, ...]
-    unread: tuple[tuple[Judged, Unread], ...]
+    unread: tuple[tuple[JudgedProgram, Unread], ...]
 
 
-_Shown = ReportedDecision | RecordedDecision | Judged | _FindingsThere
+_Shown = ReportedDecision | RecordedDecision | JudgedProgram | _FindingsThere
 
 
 def _named(report: Report, recorded: Iterable[RecordedDecision], name: str) -> _Shown | None:
@@ -103,7 +103,7 @@ def _as_text(
         yield from lines(chosen, report.target, read, paths, layout)
     elif isinstance(chosen, RecordedDecision):
         yield from settled_lines(report, chosen, read, layout)
-    elif isinstance(chosen, Judged):
+    elif isinstance(chosen, JudgedProgram):
         yield from program_lines(report, chosen, read, layout)
     else:
         yield from rule_or_place_lines(report, name, chosen.findings, chosen.unread, read, layout)
@@ -113,7 +113,7 @@ def _as_json(chosen: _Shown, report: Report, lang: str) -> str:
     if isinstance(chosen, ReportedDecision):
         return render_json(chosen, report.target, lang)
     document: dict[str, Any]
-    if isinstance(chosen, Judged):
+    if isinstance(chosen, JudgedProgram):
         waits = report.decisions.of_program.get(chosen.program.title, ())
         document = {**program_object(chosen, lang), "waits_for": list(waits)}
     elif isinstance(chosen, RecordedDecision):

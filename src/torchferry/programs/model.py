@@ -127,7 +127,7 @@ def _says(start: Start, option: str) -> bool:
     return False
 
 
-class Need(IntEnum):
+class Reachability(IntEnum):
     """How surely a program comes to a place, the surest first."""
 
     ALWAYS = 0
@@ -160,7 +160,7 @@ class Step(NamedTuple):
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
-class Way(NamedTuple):
+class CallPath(NamedTuple):
     """How a program comes to a place.
 
     Attributes:
@@ -170,15 +170,15 @@ class Way(NamedTuple):
         options: What must be said for the conditions that do not hold by default, such as `--use-flash`.
     """
 
-    need: Need
+    reachability: Reachability
     steps: tuple[Step, ...]
     conditions: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-    def joined(self, then: Way) -> Way:
+    def joined(self, then: CallPath) -> CallPath:
         """Return the way that goes on with another where it ends."""
-        return Way(
-            max(self.need, then.need),
+        return CallPath(
+            max(self.reachability, then.reachability),
             (*self.steps, *then.steps),
             tuple(dict.fromkeys((*self.conditions, *then.conditions))),
             tuple(dict.fromkeys((*self.options, *then.options))),
@@ -187,7 +187,7 @@ class Way(NamedTuple):
     @property
     def may_be_taken(self) -> bool:
         """Whether a program comes there as it is started, or may: no option is asked for, and no code does without."""
-        return self.need <= Need.CHOSEN
+        return self.reachability <= Reachability.CHOSEN
 
 
 class Source(str, Enum):
@@ -219,7 +219,7 @@ class Obstacle(NamedTuple):
     code: str
     place: Location
     message: Message
-    way: Way
+    call_path: CallPath
     source: Source = Source.TABLE
 
 
@@ -258,7 +258,7 @@ class Unverified(NamedTuple):
     carries: bool = False
 
 
-class Unlooked(NamedTuple):
+class Unexamined(NamedTuple):
     """Something that was not looked at, or not as a program is.
 
     Attributes:
@@ -274,7 +274,7 @@ class Unlooked(NamedTuple):
     words: int | None = None
 
 
-class Ending(str, Enum):
+class RunEnding(str, Enum):
     """What the run of a program on the simulated card says of its verdict."""
 
     WELL = "ended well"
@@ -287,7 +287,7 @@ class Ending(str, Enum):
     """It ended for a reason that is not the card's: data that are missing, a wrong argument, a limit of time."""
 
 
-class Seen(NamedTuple):
+class RunOutcome(NamedTuple):
     """What was seen when a program ran on the simulated card.
 
     Attributes:
@@ -306,7 +306,7 @@ class Seen(NamedTuple):
     """
 
     command: str
-    ending: Ending
+    ending: RunEnding
     message: Message
     what: str = ""
     kind: str = ""
@@ -319,7 +319,7 @@ class Seen(NamedTuple):
     could_not_begin: bool = False
 
 
-class Settled(NamedTuple):
+class RehearsedVerdict(NamedTuple):
     """A verdict that a run on the simulated card replaced, or could not.
 
     Attributes:
@@ -328,14 +328,14 @@ class Settled(NamedTuple):
         fault: Why both cannot be true, which is a fault of torchferry's; None where they agree.
     """
 
-    seen: Seen
-    static: Judged
+    seen: RunOutcome
+    static: JudgedProgram
     fault: Message | None = None
 
     @property
     def decides(self) -> bool:
         """Whether the run says something about the verdict."""
-        return self.seen.ending is not Ending.NOTHING
+        return self.seen.ending is not RunEnding.NOTHING
 
 
 class AcceptedPlace(NamedTuple):
@@ -345,7 +345,7 @@ class AcceptedPlace(NamedTuple):
     by: str
 
 
-class Judged(NamedTuple):
+class JudgedProgram(NamedTuple):
     """A program and what is known of it.
 
     Attributes:
@@ -379,7 +379,7 @@ class Judged(NamedTuple):
     builds: tuple[Obstacle, ...] = ()
     doubts: tuple[Obstacle, ...] = ()
     reached: tuple[str, ...] = ()
-    settled: Settled | None = None
+    settled: RehearsedVerdict | None = None
     alternatives: tuple[Obstacle, ...] = ()
     unresolved: tuple[Location, ...] = ()
     accepted: tuple[AcceptedPlace, ...] = ()
@@ -387,7 +387,7 @@ class Judged(NamedTuple):
     @property
     def undecided(self) -> tuple[Obstacle, ...]:
         """What the target does not have and of which the code does not say whether the program comes to it."""
-        return tuple(obstacle for obstacle in self.optional if obstacle.way.need is Need.CHOSEN)
+        return tuple(obstacle for obstacle in self.optional if obstacle.call_path.reachability is Reachability.CHOSEN)
 
     @property
     def carriers(self) -> tuple[str, ...]:
@@ -398,3 +398,29 @@ class Judged(NamedTuple):
     def has_reservations(self) -> bool:
         """Whether its verdict leaves out unresolved places, unverified packages or places that somebody accepted."""
         return bool(self.unresolved or self.carriers or self.accepted)
+
+
+class MissingFeature(NamedTuple):
+    """Something that the target does not have, where a file needs it.
+
+    Attributes:
+        what: Its name.
+        code: The rule that found it.
+        place: Where.
+        message: What it is, and what to do.
+        noted: Whether its rule saw a guard.
+        when: A condition on values at the place.
+        source: Where it is known from.
+        beyond: What leads on from the place, in packages.
+        unsure: What cannot be told and decides whether it is needed; empty where it surely is.
+    """
+
+    what: str
+    code: str
+    place: Location
+    message: Message
+    noted: bool = False
+    when: str = ""
+    source: Source = Source.TABLE
+    beyond: tuple[Step, ...] = ()
+    unsure: str = ""

@@ -42,9 +42,9 @@ def render(report: Report, lang: str) -> str:
         state = state_message(package.state).render(lang)
         reason = package_message(package).render(lang)
         rows.append(["", "package", "", plain_cell(name), "", "", plain_cell(state), plain_cell(reason)])
-    for unlooked in report.unlooked:
-        text = unlooked_message(unlooked).render(lang)
-        rows.append(["", "not examined", "", plain_cell(unlooked.place), "", "", plain_cell(text), ""])
+    for unexamined in report.unexamined:
+        text = unlooked_message(unexamined).render(lang)
+        rows.append(["", "not examined", "", plain_cell(unexamined.place), "", "", plain_cell(text), ""])
     for finding in report.findings:
         place = finding.location
         rows.append(

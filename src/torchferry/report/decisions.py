@@ -12,7 +12,7 @@ from torchferry.backends.target import Target
 from torchferry.core.finding import Effect, Finding, Grade, Location, Stage
 from torchferry.core.messages import Message, Value, say, say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
 from torchferry.rules.registry import rule_facts
 
@@ -165,7 +165,7 @@ def _cost(
     return -ready / max(len(more), 1), sum(len(by_id[each].places) for each in more), sorted(needed)
 
 
-def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Judged]) -> Decisions:
+def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[JudgedProgram]) -> Decisions:
     """Return the decisions of a report.
 
     Args:
@@ -187,7 +187,7 @@ def decisions_of(target: str, findings: Sequence[Finding], programs: Sequence[Ju
         ranked = [
             *((obstacle, 0) for obstacle in judged.blockers),
             *((obstacle, 1) for obstacle in judged.undecided),
-            *((obstacle, 2) for obstacle in (*judged.builds, *judged.doubts) if obstacle.way.may_be_taken),
+            *((obstacle, 2) for obstacle in (*judged.builds, *judged.doubts) if obstacle.call_path.may_be_taken),
         ]
         for obstacle, rank in ranked:
             key = by_place.get((obstacle.place, obstacle.code)) or ("", slug(obstacle.what))

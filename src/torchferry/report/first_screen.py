@@ -14,8 +14,8 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
-from torchferry.programs.absent import FETCH
-from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.programs.imports.missing_sources import FETCH
+from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.choices import can_be_accepted
 from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
 from torchferry.report.decisions import ReportedDecision, counted_decisions
@@ -56,7 +56,7 @@ class ProgramClass(NamedTuple):
 
     verdict: Verdict
     words: Message
-    programs: tuple[Judged, ...]
+    programs: tuple[JudgedProgram, ...]
 
 
 class NextStep(NamedTuple):
@@ -99,7 +99,7 @@ def unverified_row(report: Report) -> Message | None:
 
 def program_classes(report: Report, most: int = MOST_CLASSES) -> Iterator[ProgramClass]:
     """Yield the programs by what their verdicts say, the worst first; `most` is as for `program_counts`."""
-    by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
+    by_verdict: defaultdict[tuple[Verdict, bool, bool, bool], list[JudgedProgram]] = defaultdict(list)
     for judged in report.programs:
         may_run = judged.verdict not in (Verdict.BLOCKED, Verdict.NOT_JUDGED)
         reservations = (judged.unresolved, judged.carriers, judged.accepted)
@@ -108,7 +108,7 @@ def program_classes(report: Report, most: int = MOST_CLASSES) -> Iterator[Progra
     are_many = len(by_verdict) > most
     if are_many:  # which reservations a program has is told with -v then
         reserved = {verdict for verdict, *reservations in by_verdict if any(reservations)}
-        merged: defaultdict[tuple[Verdict, bool, bool, bool], list[Judged]] = defaultdict(list)
+        merged: defaultdict[tuple[Verdict, bool, bool, bool], list[JudgedProgram]] = defaultdict(list)
         for (verdict, *_), group in by_verdict.items():
             merged[verdict, verdict in reserved, False, False] += group
         by_verdict = merged
@@ -154,7 +154,7 @@ def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
     yield ProgramClass(Verdict.READY, words, everything)
 
 
-def _class_words(verdict: Verdict, group: Sequence[Judged]) -> Message:
+def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
     """Return what programs with one verdict have in common, as a phrase."""
     match verdict:
         case Verdict.BLOCKED:

@@ -178,14 +178,14 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
 def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
     """Yield what was not looked at, behind an empty line; nothing where everything was."""
     paint = paint or plain
-    if not report.unlooked:
+    if not report.unexamined:
         return
     yield ""
     yield paint(say("Not examined:").render(lang), "path")
-    for unlooked in report.unlooked[:_MOST_UNLOOKED]:
-        yield visible(f"  {unlooked_message(unlooked).render(lang)}")
-    if len(report.unlooked) > _MOST_UNLOOKED:
-        yield f"  {say('... and {count} more', count=len(report.unlooked) - _MOST_UNLOOKED).render(lang)}"
+    for unexamined in report.unexamined[:_MOST_UNLOOKED]:
+        yield visible(f"  {unlooked_message(unexamined).render(lang)}")
+    if len(report.unexamined) > _MOST_UNLOOKED:
+        yield f"  {say('... and {count} more', count=len(report.unexamined) - _MOST_UNLOOKED).render(lang)}"
 
 
 def failure_lines(report: Report, lang: str) -> Iterator[str]:

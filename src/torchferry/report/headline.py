@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_in, say_plural
-from torchferry.programs.model import Judged, Obstacle, Verdict
+from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
 from torchferry.report.since import Since
@@ -104,7 +104,7 @@ def _unresolved(report: Report) -> Message | None:
 
 def _counted(report: Report, *, is_brief: bool) -> Message:
     """Return how many programs have which verdict, the worst first."""
-    by_verdict: dict[Verdict, list[Judged]] = {}
+    by_verdict: dict[Verdict, list[JudgedProgram]] = {}
     for judged in report.programs:
         by_verdict.setdefault(judged.verdict, []).append(judged)
     return say(
@@ -115,7 +115,7 @@ def _counted(report: Report, *, is_brief: bool) -> Message:
     )
 
 
-def _parts(by_verdict: dict[Verdict, list[Judged]], *, is_brief: bool) -> Iterator[Message]:
+def _parts(by_verdict: dict[Verdict, list[JudgedProgram]], *, is_brief: bool) -> Iterator[Message]:
     blocked, unknown, undecided = (
         by_verdict.get(verdict, []) for verdict in (Verdict.BLOCKED, Verdict.NOT_JUDGED, Verdict.MAY_NEED)
     )
@@ -147,7 +147,7 @@ def _parts(by_verdict: dict[Verdict, list[Judged]], *, is_brief: bool) -> Iterat
         yield say("{words} ({what})", words=words, what=_reservations(good)) if is_brief else words
 
 
-def _reservations(programs: Sequence[Judged]) -> Message:
+def _reservations(programs: Sequence[JudgedProgram]) -> Message:
     """Return what the verdicts of programs rest on."""
     kinds = []
     if any(judged.unresolved for judged in programs):

@@ -8,7 +8,7 @@ from itertools import groupby
 from torchferry.core.finding import Finding, Grade
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.installed.describing import package_message, state_message
-from torchferry.programs.model import Judged
+from torchferry.programs.model import JudgedProgram
 from torchferry.report.full_format import GRADE_TITLES, failure_lines
 from torchferry.report.html_decisions import folded_list
 from torchferry.report.html_text import (
@@ -236,7 +236,7 @@ def _programs(context: HtmlContext, ids: Mapping[str, str]) -> Iterator[str]:
         yield "</ul></div>"
 
 
-def _verdict(context: HtmlContext, judged: Judged) -> str:
+def _verdict(context: HtmlContext, judged: JudgedProgram) -> str:
     return f'<span class="{VERDICT_GRADES[judged.verdict]}">{context.text(verdict_of(judged))}</span>'
 
 
@@ -276,13 +276,13 @@ def package_part(context: HtmlContext) -> HtmlPart | None:
 def unlooked_part(context: HtmlContext) -> HtmlPart | None:
     """Return what was not looked at, and on what torchferry failed."""
     report = context.report
-    if not report.unlooked and not report.failures:
+    if not report.unexamined and not report.failures:
         return None
     body = []
     for failure in report.failures:
         _, message, *_ = failure_lines(report._replace(failures=(failure,)), context.lang)
         body.append(f'<div class="failure"><p class="manual">{text(message)}</p><pre>{lines(failure.what)}</pre></div>')
-    items = (f"<li>{context.text(unlooked_message(unlooked))}</li>" for unlooked in report.unlooked)
+    items = (f"<li>{context.text(unlooked_message(unexamined))}</li>" for unexamined in report.unexamined)
     return HtmlPart("unlooked", context.title(say("Not examined:")), [*body, "<ul>", *items, "</ul>"])
 
 

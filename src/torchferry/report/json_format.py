@@ -8,7 +8,15 @@ from torchferry.core.finding import Finding, Stage
 from torchferry.core.json_text import json_text
 from torchferry.installed.describing import package_message
 from torchferry.installed.model import Inspected
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Unlooked, Unread, Verdict
+from torchferry.programs.model import (
+    JudgedProgram,
+    Obstacle,
+    Reachability,
+    RehearsedVerdict,
+    Unexamined,
+    Unread,
+    Verdict,
+)
 from torchferry.report.decisions import ReportedDecision
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import ProjectVerdict, Report
@@ -94,7 +102,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "changes": list(report.changes),
         "ignored": list(report.ignored),
         "packages": [package_object(package, lang) for package in report.packages],
-        "unlooked": [unlooked_object(unlooked, lang) for unlooked in report.unlooked],
+        "unlooked": [unlooked_object(unexamined, lang) for unexamined in report.unexamined],
         "partial": report.partial,
         "since": None if report.since is None else report.since._asdict(),
         "native": _native_object(report, lang),
@@ -135,7 +143,7 @@ def decision_object(decision: ReportedDecision, lang: str) -> dict[str, Any]:
     }
 
 
-def program_object(judged: Judged, lang: str) -> dict[str, Any]:
+def program_object(judged: JudgedProgram, lang: str) -> dict[str, Any]:
     """Return one program as JSON holds it."""
     program = judged.program
     return {
@@ -176,7 +184,7 @@ def unread_object(unread: Unread, lang: str) -> dict[str, Any]:
     }
 
 
-def _settled_object(settled: Settled, lang: str) -> dict[str, Any]:
+def _settled_object(settled: RehearsedVerdict, lang: str) -> dict[str, Any]:
     """Return what a run said of a verdict as JSON holds it."""
     seen, static = settled.seen, settled.static
     return {
@@ -204,19 +212,19 @@ def _settled_object(settled: Settled, lang: str) -> dict[str, Any]:
 
 def _reason_object(obstacle: Obstacle, lang: str, *, decision: bool = False) -> dict[str, Any]:
     """Return one thing that the target does not have as JSON holds it."""
-    way = obstacle.way
+    call_path = obstacle.call_path
     return {
         "what": obstacle.what,
         "code": obstacle.code,
         "place": f"{obstacle.place.path}:{obstacle.place.line}",
         "message": obstacle.message.render(lang),
-        "need": way.need.name.lower(),
-        "optional": way.need is not Need.ALWAYS or decision,
+        "need": call_path.reachability.name.lower(),
+        "optional": call_path.reachability is not Reachability.ALWAYS or decision,
         "decision": decision,
         "source": obstacle.source.value,
-        "chain": [str(step) for step in way.steps],
-        "conditions": list(way.conditions),
-        "options": list(way.options),
+        "chain": [str(step) for step in call_path.steps],
+        "conditions": list(call_path.conditions),
+        "options": list(call_path.options),
     }
 
 
@@ -228,7 +236,7 @@ def package_object(package: Inspected, lang: str) -> dict[str, Any]:
         "version": package.version,
         "state": package.state.value,
         "reason": package_message(package).render(lang),
-        "counts": {need.value: count for need, count in package.counts},
+        "counts": {reachability.value: count for reachability, count in package.counts},
         "evidence": [
             {
                 "need": item.need.value,
@@ -250,13 +258,13 @@ def package_object(package: Inspected, lang: str) -> dict[str, Any]:
     }
 
 
-def unlooked_object(unlooked: Unlooked, lang: str) -> dict[str, Any]:
+def unlooked_object(unexamined: Unexamined, lang: str) -> dict[str, Any]:
     """Return something that was not looked at as JSON holds it."""
     return {
-        "place": unlooked.place,
-        "reason": unlooked.reason.render(lang),
-        "files": unlooked.files,
-        "words": unlooked.words,
+        "place": unexamined.place,
+        "reason": unexamined.reason.render(lang),
+        "files": unexamined.files,
+        "words": unexamined.words,
     }
 
 

@@ -15,9 +15,9 @@ from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.recorded_decisions import RecordedDecision
 from torchferry.installed.model import Inspected, State
-from torchferry.programs.blocking import blocking
-from torchferry.programs.model import Judged, Unlooked
+from torchferry.programs.model import JudgedProgram, Unexamined
 from torchferry.programs.model import Verdict as ProgramVerdict
+from torchferry.programs.verdicts.blocking import blocking
 from torchferry.report.decisions import Decisions, decisions_of
 from torchferry.report.since import Since
 from torchferry.rules.analysis import Analysis
@@ -132,9 +132,9 @@ class Report(NamedTuple):
     words: WordAccount = WordAccount()
     changes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    programs: tuple[Judged, ...] = ()
+    programs: tuple[JudgedProgram, ...] = ()
     packages: tuple[Inspected, ...] = ()
-    unlooked: tuple[Unlooked, ...] = ()
+    unexamined: tuple[Unexamined, ...] = ()
     partial: bool = False
     without_code: bool = False
     native: NativeSurvey | None = None
@@ -188,7 +188,7 @@ class Report(NamedTuple):
         return ProjectVerdict.AFTER_FIXES if needed else ProjectVerdict.READY
 
     @property
-    def _undecided(self) -> list[Judged]:
+    def _undecided(self) -> list[JudgedProgram]:
         """The programs that may need something that the target does not have."""
         return [judged for judged in self.programs if judged.verdict is ProgramVerdict.MAY_NEED]
 
@@ -282,7 +282,7 @@ class _LatestDecisions:
     """Keeps the decisions of one report: each part of each form asks for them, and they take longer than the part."""
 
     def __init__(self) -> None:
-        self._asked: tuple[str, tuple[Finding, ...], tuple[Judged, ...]] | None = None
+        self._asked: tuple[str, tuple[Finding, ...], tuple[JudgedProgram, ...]] | None = None
         self._decisions = Decisions((), {})
 
     def of(self, report: Report) -> Decisions:
@@ -319,7 +319,7 @@ def report_of(
     *,
     remaining: bool = False,
     remarks: tuple[Message, ...] = (),
-    programs: tuple[Judged, ...] = (),
+    programs: tuple[JudgedProgram, ...] = (),
     decisions: tuple[RecordedDecision, ...] = (),
 ) -> Report:
     """Build the report of an analysis: of the project as it was, or of what remains."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torchferry.core.messages import Message, say, say_in, say_plural
-from torchferry.programs.model import Judged, Need, Obstacle, Settled, Source, Step, Unlooked, Unread, Verdict, Way
+from torchferry.programs.model import (
+    CallPath,
+    JudgedProgram,
+    Obstacle,
+    Reachability,
+    RehearsedVerdict,
+    Source,
+    Step,
+    Unexamined,
+    Unread,
+    Verdict,
+)
 
 VERDICT_GRADES = {
     Verdict.READY: "safe",
@@ -37,14 +48,14 @@ _READY = (Verdict.READY, Verdict.FIXES, Verdict.DECISIONS)
 """Verdicts of programs that need no more than work."""
 
 
-def verdict_of(judged: Judged) -> Message:
+def verdict_of(judged: JudgedProgram) -> Message:
     """Return the verdict of a program as a phrase: `ready after 12 fixes`, `blocked by nvidia.dali`."""
     if judged.settled is not None and judged.settled.decides:
         return say("{verdict}, settled by a rehearsal", verdict=_verdict(judged))
     return _verdict(judged)
 
 
-def _verdict(judged: Judged) -> Message:
+def _verdict(judged: JudgedProgram) -> Message:
     verdict = _resolved_verdict(judged)
     if judged.verdict is Verdict.NOT_JUDGED:
         return verdict
@@ -80,7 +91,7 @@ def unresolved_places(count: int) -> Message:
     return say_plural("one place that could not be resolved", "{count} places that could not be resolved", count=count)
 
 
-def _resolved_verdict(judged: Judged) -> Message:
+def _resolved_verdict(judged: JudgedProgram) -> Message:
     """Return the verdict of what could be resolved."""
     work = work_of(judged)
     if judged.verdict is Verdict.READY or (judged.unresolved and work is None and judged.verdict in _READY):
@@ -110,7 +121,7 @@ def names_of(things: Sequence[str]) -> str:
     return shown if len(names) <= _MOST_NAMES else f"{shown}, +{len(names) - _MOST_NAMES}"
 
 
-def work_of(judged: Judged) -> Message | None:
+def work_of(judged: JudgedProgram) -> Message | None:
     """Return what has to change in what a program reaches, as a phrase; None where nothing has.
 
     Places that could not be resolved are told apart.
@@ -123,19 +134,23 @@ def work_of(judged: Judged) -> Message | None:
     return fix if fixes else decide if decisions else None
 
 
-def shared_conditions(ways: Sequence[tuple[str, Obstacle]]) -> list[str]:
+def shared_conditions(call_paths: Sequence[tuple[str, Obstacle]]) -> list[str]:
     """Return what all of several ways hang on; nothing where there is one way."""
-    if len(ways) < 2:
+    if len(call_paths) < 2:
         return []
-    return [each for each in ways[0][1].way.conditions if all(each in other.way.conditions for _, other in ways[1:])]
+    return [
+        each
+        for each in call_paths[0][1].call_path.conditions
+        if all(each in other.call_path.conditions for _, other in call_paths[1:])
+    ]
 
 
 def own_circumstance(obstacle: Obstacle, shared: Sequence[str]) -> Message | None:
     """Return what makes an obstacle necessary or not beside the conditions that all ways share; None for nothing."""
-    own = tuple(each for each in obstacle.way.conditions if each not in shared)
-    if not own and obstacle.way.conditions:
+    own = tuple(each for each in obstacle.call_path.conditions if each not in shared)
+    if not own and obstacle.call_path.conditions:
         return None
-    return circumstance_of(obstacle._replace(way=obstacle.way._replace(conditions=own)))
+    return circumstance_of(obstacle._replace(call_path=obstacle.call_path._replace(conditions=own)))
 
 
 def chain_of(obstacle: Obstacle) -> str:
@@ -145,7 +160,7 @@ def chain_of(obstacle: Obstacle) -> str:
 
 def steps_of(obstacle: Obstacle) -> tuple[str, ...]:
     """Return the steps of the way to an obstacle; its place alone where no way is told."""
-    return tuple(map(str, obstacle.way.steps or (Step(obstacle.place.path, obstacle.place.line),)))
+    return tuple(map(str, obstacle.call_path.steps or (Step(obstacle.place.path, obstacle.place.line),)))
 
 
 def unread_chain(unread: Unread) -> str:
@@ -164,16 +179,20 @@ def source_of(obstacle: Obstacle) -> Message:
             return say("as it is installed")
 
 
-def unlooked_message(unlooked: Unlooked) -> Message:
+def unlooked_message(unexamined: Unexamined) -> Message:
     """Return what was not looked at, why, and how much of CUDA it speaks."""
     subject = (
-        say("{place}: {reason}", place=unlooked.place, reason=unlooked.reason) if unlooked.place else unlooked.reason
+        say("{place}: {reason}", place=unexamined.place, reason=unexamined.reason)
+        if unexamined.place
+        else unexamined.reason
     )
-    if not unlooked.files or not unlooked.place:
+    if not unexamined.files or not unexamined.place:
         return subject
-    if unlooked.words is None:
-        return say("{what}; files: {files}", what=subject, files=unlooked.files)
-    return say("{what}; files: {files}, CUDA words: {words}", what=subject, files=unlooked.files, words=unlooked.words)
+    if unexamined.words is None:
+        return say("{what}; files: {files}", what=subject, files=unexamined.files)
+    return say(
+        "{what}; files: {files}, CUDA words: {words}", what=subject, files=unexamined.files, words=unexamined.words
+    )
 
 
 def circumstance_of(obstacle: Obstacle, most: int | None = None) -> Message:
@@ -183,16 +202,16 @@ def circumstance_of(obstacle: Obstacle, most: int | None = None) -> Message:
         obstacle: What the target lacks.
         most: How many conditions are told, shortened, with the number of the others; None for all as they are.
     """
-    way = obstacle.way
-    if way.need is Need.OPTION and way.options:
-        return say("only with {options}", options=", ".join(f"`{option}`" for option in way.options))
-    if way.need is Need.GUARDED:
+    call_path = obstacle.call_path
+    if call_path.reachability is Reachability.OPTION and call_path.options:
+        return say("only with {options}", options=", ".join(f"`{option}`" for option in call_path.options))
+    if call_path.reachability is Reachability.GUARDED:
         return say("the code goes on without it")
-    if not way.steps:
+    if not call_path.steps:
         return say("perhaps: too many paths lead there to follow them all")
-    if way.conditions:
-        shown = way.conditions if most is None else tuple(_brief(each) for each in way.conditions[:most])
-        more = f"; +{len(way.conditions) - len(shown)}" if len(shown) < len(way.conditions) else ""
+    if call_path.conditions:
+        shown = call_path.conditions if most is None else tuple(_brief(each) for each in call_path.conditions[:most])
+        more = f"; +{len(call_path.conditions) - len(shown)}" if len(shown) < len(call_path.conditions) else ""
         return say("only where {conditions}", conditions="; ".join(shown) + more)
     return say_in("need", "always")
 
@@ -205,7 +224,7 @@ def _brief(condition: str) -> str:
     return f"{text[:_LONGEST_CONDITION]}...{mark}{place}"
 
 
-def lines_of(judged: Judged) -> Iterator[Message]:
+def lines_of(judged: JudgedProgram) -> Iterator[Message]:
     """Yield what there is to know of a program below its verdict."""
     if judged.settled is not None:
         yield from settled_lines(judged.settled)
@@ -217,12 +236,12 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("needs another build, {what}: {chain}", what=build.what, chain=chain_of(build))
     for doubt in judged.doubts:
         yield say("check {what}, {source}: {chain}", what=doubt.what, source=source_of(doubt), chain=chain_of(doubt))
-    alike: dict[tuple[str, Way], list[Obstacle]] = {}  # one call after another behind the same option is told once
+    alike: dict[tuple[str, CallPath], list[Obstacle]] = {}  # one call after another behind the same option is told once
     for obstacle in (*judged.optional, *judged.alternatives):
-        alike.setdefault((obstacle.what, obstacle.way._replace(steps=())), []).append(obstacle)
+        alike.setdefault((obstacle.what, obstacle.call_path._replace(steps=())), []).append(obstacle)
     for first, *others in alike.values():
         circumstance = circumstance_of(first)
-        start = judged.program.start_with(first.way.options)
+        start = judged.program.start_with(first.call_path.options)
         if start is not None:
             circumstance = say("{circumstance}, as {place} starts it", circumstance=circumstance, place=start.place)
         if others:
@@ -235,7 +254,7 @@ def lines_of(judged: Judged) -> Iterator[Message]:
         yield say("{path}: {reason}", path=unread_chain(unread), reason=unread.reason)
 
 
-def settled_lines(settled: Settled) -> Iterator[Message]:
+def settled_lines(settled: RehearsedVerdict) -> Iterator[Message]:
     """Yield what a run said, beside what the code alone had said."""
     seen = settled.seen
     if settled.decides:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.record import NamedTuple
-from torchferry.programs.model import Judged, Need, Obstacle
+from torchferry.programs.model import JudgedProgram, Obstacle, Reachability
 from torchferry.report.decisions import Decisions, slug
 from torchferry.report.programs import WORST_FIRST, circumstance_of, names_of, settled_lines, source_of, steps_of
 
@@ -33,9 +33,9 @@ class Reason(NamedTuple):
     decisions: tuple[str, ...] = ()
 
 
-def program_groups(programs: Sequence[Judged], decisions: Decisions) -> list[list[Judged]]:
+def program_groups(programs: Sequence[JudgedProgram], decisions: Decisions) -> list[list[JudgedProgram]]:
     """Return the programs, the worst first, those together that share a verdict and its reasons."""
-    groups: defaultdict[object, list[Judged]] = defaultdict(list)
+    groups: defaultdict[object, list[JudgedProgram]] = defaultdict(list)
     for judged in programs:
         lacking = tuple(frozenset(each.what for each in some) for some in (judged.blockers, judged.undecided))
         waits = decisions.of_program.get(judged.program.title, ())
@@ -46,7 +46,7 @@ def program_groups(programs: Sequence[Judged], decisions: Decisions) -> list[lis
     return sorted(groups.values(), key=lambda group: WORST_FIRST.index(group[0].verdict))
 
 
-def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) -> Iterator[Reason]:
+def reasons_of(group: Sequence[JudgedProgram], decisions: Decisions, *, whole: bool) -> Iterator[Reason]:
     """Yield what stands behind the verdict of programs that share it, each thing once, as the first one has it.
 
     Args:
@@ -54,7 +54,7 @@ def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) ->
         decisions: The decisions of the report.
         whole: Whether all names and conditions are told, or some of them and the number of the others.
     """
-    shown: dict[tuple[str, Need], None] = {}
+    shown: dict[tuple[str, Reachability], None] = {}
     needed = decisions.of_program.get(group[0].program.title, ())
     for unread in dict.fromkeys(each for judged in group for each in judged.unread):
         yield Reason(unread.reason, (*map(str, unread.chain), unread.place))
@@ -62,8 +62,8 @@ def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) ->
         if judged.settled is not None:
             yield from (Reason(message, is_whole=True) for message in settled_lines(judged.settled))
         for obstacle in (*judged.blockers, *judged.builds, *judged.doubts, *judged.optional, *judged.alternatives):
-            if (obstacle.what, obstacle.way.need) not in shown:
-                shown[obstacle.what, obstacle.way.need] = None
+            if (obstacle.what, obstacle.call_path.reachability) not in shown:
+                shown[obstacle.what, obstacle.call_path.reachability] = None
                 how = _how(judged, obstacle, whole=whole)
                 words = say("{what}, {circumstance}", what=obstacle.what, circumstance=how)
                 about = tuple(each for each in needed if each == slug(obstacle.what))
@@ -79,7 +79,7 @@ def reasons_of(group: Sequence[Judged], decisions: Decisions, *, whole: bool) ->
         yield Reason(say("nobody has verified on this card: {names}", names=names))
 
 
-def unread_reasons(programs: Sequence[Judged]) -> Iterator[tuple[Message, tuple[str, ...]]]:
+def unread_reasons(programs: Sequence[JudgedProgram]) -> Iterator[tuple[Message, tuple[str, ...]]]:
     """Yield why something was not read that programs reach, and how many, each reason once with its places.
 
     Reasons that differ only in the module, or in the code, that they speak of are one.
@@ -112,7 +112,7 @@ def _with_subjects(reason: Message, subjects: Sequence[str]) -> Message:
     return reason._replace(values=tuple(filled))
 
 
-def _how(judged: Judged, obstacle: Obstacle, *, whole: bool) -> Message:
+def _how(judged: JudgedProgram, obstacle: Obstacle, *, whole: bool) -> Message:
     """Return how surely a program comes to what the target lacks, or what is needed in its place."""
     if obstacle in judged.blockers:
         return source_of(obstacle)
@@ -121,5 +121,5 @@ def _how(judged: Judged, obstacle: Obstacle, *, whole: bool) -> Message:
     if obstacle in judged.doubts:
         return say("to be checked")
     how = circumstance_of(obstacle, most=None if whole else 1)
-    start = judged.program.start_with(obstacle.way.options)
+    start = judged.program.start_with(obstacle.call_path.options)
     return how if start is None else say("{circumstance}, as {place} starts it", circumstance=how, place=start.place)

@@ -82,7 +82,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                 }
                 for package in report.packages
             ],
-            "notLookedAt": [visible(unlooked_message(unlooked).render(lang)) for unlooked in report.unlooked],
+            "notLookedAt": [visible(unlooked_message(unexamined).render(lang)) for unexamined in report.unexamined],
         },
         "results": [_result(finding, index, lang) for finding in taken],
     }

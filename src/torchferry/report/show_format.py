@@ -112,7 +112,7 @@ def render_json(decision: ReportedDecision, target: str, lang: str) -> str:
             ],
             "findings": [finding_object(finding, lang) for finding in decision.findings],
             "ways": [
-                {"program": program, "chain": [str(step) for step in obstacle.way.steps]}
+                {"program": program, "chain": [str(step) for step in obstacle.call_path.steps]}
                 for program, obstacle in decision.ways
             ],
         }

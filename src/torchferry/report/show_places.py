@@ -8,7 +8,7 @@ from torchferry.core.finding import Finding, Location
 from torchferry.core.messages import Message, say, say_plural
 from torchferry.core.recorded_decisions import FIX, RecordedDecision
 from torchferry.core.terminal import visible
-from torchferry.programs.model import Judged, Unread
+from torchferry.programs.model import JudgedProgram, Unread
 from torchferry.report.decision_lines import decision_rows
 from torchferry.report.decisions import ReportedDecision, counted_decisions, effect_words
 from torchferry.report.excerpts import ReadLines
@@ -24,7 +24,7 @@ _MOST_FINDINGS = 40
 _MOST_STARTS = 3
 
 
-def program_lines(report: Report, judged: Judged, read: ReadLines, layout: TextLayout) -> Iterator[str]:
+def program_lines(report: Report, judged: JudgedProgram, read: ReadLines, layout: TextLayout) -> Iterator[str]:
     """Yield a program as text: its verdict, how it is started, what it comes to and how, and what it waits for.
 
     Args:
@@ -60,7 +60,7 @@ def program_lines(report: Report, judged: Judged, read: ReadLines, layout: TextL
         yield from finding_lines([each for each in report.accepted if _was_at(each) in accepted], read, layout)
 
 
-def _waited_for(report: Report, judged: Judged) -> list[ReportedDecision]:
+def _waited_for(report: Report, judged: JudgedProgram) -> list[ReportedDecision]:
     """Return the decisions that a program waits for, and the fixes to read and unresolved places that it reaches."""
     return [each for each in report.decisions.all if judged.program.title in each.programs]
 
@@ -69,10 +69,10 @@ def _was_at(finding: Finding) -> Location:
     return finding.location if finding.origin is None else finding.origin
 
 
-def _code_of_steps(judged: Judged) -> dict[str, str]:
+def _code_of_steps(judged: JudgedProgram) -> dict[str, str]:
     """Return the code at the steps by which a program comes to what its verdict names."""
     obstacles = (*judged.blockers, *judged.builds, *judged.doubts, *judged.optional, *judged.alternatives)
-    steps = [step for each in obstacles for step in each.way.steps]
+    steps = [step for each in obstacles for step in each.call_path.steps]
     steps += [step for each in judged.unread for step in each.chain]
     return {str(step): step.text for step in steps}
 
@@ -112,7 +112,7 @@ def rule_or_place_lines(
     report: Report,
     name: str,
     findings: Sequence[Finding],
-    unread: Sequence[tuple[Judged, Unread]],
+    unread: Sequence[tuple[JudgedProgram, Unread]],
     read: ReadLines,
     layout: TextLayout,
 ) -> Iterator[str]:

@@ -157,8 +157,8 @@ def _briefly(
     yield from fix_lines(decisions.to_read, layout)
     yield from _left_alone(report, layout)
     yield from _native(report, layout)
-    if report.unlooked:
-        names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unlooked]
+    if report.unexamined:
+        names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unexamined]
         separator = "；" if layout.lang == "zh" else "; "
         line = say("Not examined ({count}): {names}", count=len(names), names=separator.join(names))
         yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNLOOKED)

@@ -1,0 +1,7 @@
+"""The surest chain of imports and calls from a program to a place, with the conditions on it.
+
+path_search     the search, from the place back to the program; search_state: its records
+place_contexts  the contexts of places, for all programs
+program_uses    the uses of functions, as one program means them
+unmade_classes  classes of which a program makes no object
+"""
