@@ -32,7 +32,7 @@ from torchferry.programs.evaluation.object_kinds import (
     whole_key,
 )
 from torchferry.programs.evaluation.objects import GivenBySettings, Objects, returned
-from torchferry.programs.evaluation.option_members import LOADS_SETTINGS, WHOLE, OptionMembers, may_be_merged, names_in
+from torchferry.programs.evaluation.option_members import WHOLE, OptionMembers, loads_settings, may_be_merged, names_in
 from torchferry.programs.evaluation.program_facts import ProgramFacts
 from torchferry.programs.options.answers import Answer, Truth
 from torchferry.programs.syntax.assignments import (
@@ -363,7 +363,7 @@ class Members:
 
     def _names_given(self, file: PythonFile, names: Names, base: ast.expr) -> Iterable[str] | None:
         """Return the names that come out of settings which the program reads; None where they cannot be told."""
-        table = table_of_names(file, base) if LOADS_SETTINGS.search(file.source.text) is not None else None
+        table = table_of_names(file, base) if loads_settings(file, names) else None
         if table is None:
             return None
         if self.runs(Expression(file, names, base), place_context(file, base), 0).truth is Truth.NO:

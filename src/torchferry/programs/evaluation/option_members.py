@@ -24,7 +24,10 @@ from torchferry.programs.options.argument_lists import GivenWords
 from torchferry.programs.options.switches import UNDETERMINED, Switch, said_of
 from torchferry.programs.options.switches import said as command_options
 from torchferry.programs.syntax.parameters import Expression
+from torchferry.programs.syntax.per_file import once_per_file
 from torchferry.programs.syntax.place_context import PlaceContext, place_context
+from torchferry.source.names import Names
+from torchferry.source.python import PythonFile
 
 _REFERENCE = re.compile(r"\$\{(?P<up>\.*)(?P<keys>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)\}")
 """What stands under other keys, told from the root or, behind dots, from where it is asked for."""
@@ -187,8 +190,14 @@ class OptionMembers:
         return Member(known=DefaultValue(first, ".".join(keys) if of.by_hydra else name))
 
 
-LOADS_SETTINGS = lazy_regex(r"\b(?:safe_load|full_load|unsafe_load|load|loads|read_yaml|load_yaml)\(")
-"""What a file says that reads settings; where it is given them, nobody can tell which file they are of."""
+_LOADS_SETTINGS = lazy_regex(r"\b(?:safe_load|full_load|unsafe_load|load|loads|read_yaml|load_yaml)\(")
+"""Calls that read settings."""
+
+
+@once_per_file
+def loads_settings(file: PythonFile, _: Names) -> bool:
+    """Whether a file reads settings: where it is given them instead, nobody can tell of which file they are."""
+    return _LOADS_SETTINGS.search(file.source.text) is not None
 
 
 WHOLE = "\n"
