@@ -13,7 +13,7 @@ from torchferry.programs.entry_points import finder
 from torchferry.programs.evaluation import config_files
 from torchferry.programs.imports import computed_names, missing_sources
 from torchferry.programs.model import Verdict
-from torchferry.programs.references import class_hierarchy
+from torchferry.programs.references import class_hierarchy, reachable_code
 from torchferry.programs.verdicts import judging, unexamined
 
 LACKING = "import torch\nfrom torch.utils.cpp_extension import load_inline\nload_inline('x', cuda_sources='y')\n"
@@ -313,3 +313,14 @@ def test_an_own_method_is_known_behind_many_variables(tmp_path: Path) -> None:
         kept, last = _kept("Net()", count)
         text = f"class Net:\n    def cuda(self):\n        return self\n{kept}{last}.cuda()\n"
         assert judged(tmp_path / str(count), {"train.py": f"import torch\n{text}"})["train.py"].verdict is Verdict.READY
+
+
+def test_code_behind_functions_that_are_not_followed_counts_as_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = "".join(f"def f{number}():\n    f{number + 1}()\n" for number in range(4))
+    text = f"import torch\n{chain}def f4():\n    torch.cuda.synchronize()\nif __name__ == '__main__':\n    print(1)\n"
+    assert judged(tmp_path, {"train.py": text})["train.py"].verdict is Verdict.READY, "nobody calls f0"
+    monkeypatch.setattr(reachable_code, "_MOST_UNITS", 3)
+    program = judged(tmp_path, {"train.py": text})["train.py"]
+    assert (program.verdict, program.fixes) == (Verdict.FIXES, 2), "the call and the import of the plugin"

@@ -434,6 +434,10 @@ class CallPathSearch:
                     reachability=max(after.reachability, Reachability.CHOSEN), choices=_with(after.choices, choice)
                 )
             if edge.indented:
+                # one statement may import hundreds of files that lead here
+                place = (edge.importer, edge.line, after.reachability)
+                if not after.tests and not search.is_nearer(place, len(after.steps)):
+                    continue
                 node = self.sources.statement(edge.importer, edge.line)
                 if node is not None:  # else a text that looks like an import
                     yield after.at(Place(edge.importer, node))
