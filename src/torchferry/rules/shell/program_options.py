@@ -28,9 +28,10 @@ def takes(project: Project, kind: Lexicon, option: str) -> TraceResult:
         option: The option's name, without dashes before it, and with underscores in it.
     """
     result = TraceResult.NO
-    spelled = {f"--{option}", f"-{option}", f"--{option.replace('_', '-')}"}
-    saying = [path for path in sorted(project.paths) if _says(project, path, spelled)]
-    for path in saying[:_MOST]:
+    names = {option, option.replace("_", "-")}
+    spelled = {f"-{option}", *(f"--{name}" for name in names)}
+    declaring = [path for path in sorted(project.paths) if _quotes(project, path, names, spelled)]
+    for path in declaring[:_MOST]:
         loaded = project.file(path)
         if loaded is None:
             continue
@@ -44,9 +45,12 @@ def takes(project: Project, kind: Lexicon, option: str) -> TraceResult:
     return result
 
 
-def _says(project: Project, path: str, spelled: set[str]) -> bool:
+def _quotes(project: Project, path: str, names: set[str], spelled: set[str]) -> bool:
+    """Whether a file holds one of the spellings of an option in quotes; most do not even hold its name."""
     source = project.text(path)
-    return source is not None and any(f"{quote}{each}{quote}" in source.text for each in spelled for quote in "\"'")
+    if source is None or not any(name in source.text for name in names):
+        return False
+    return any(f"{quote}{each}{quote}" in source.text for each in spelled for quote in "\"'")
 
 
 def _of_declared(file: PythonFile, names: Names, flow: Flow, call: ast.Call, option: str) -> set[TraceResult]:
