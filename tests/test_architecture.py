@@ -252,6 +252,7 @@ NAMED_BY_WHAT_THEY_HOLD = (
     "device",
     "installed",
     "migration",
+    "programs",
     "report",
     "rules",
     "shim",
@@ -273,6 +274,8 @@ def names_of(path: Path) -> Iterator[str]:
 FIELDS_OF_REPORTS = {
     # keys of the JSON that users read
     "installed/model.py": {"what"},
+    "programs/model.py": {"what"},
+    "programs/verdicts/package_requirements.py": {"what"},
     "rules/file_result.py": {"what"},
 }
 

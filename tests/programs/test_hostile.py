@@ -150,7 +150,7 @@ def test_what_an_object_is_is_looked_for_within_bounds(
     files: Files, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[list[int]] = []
-    of, told = Objects.of, Conditions.told
+    of, told = Objects.of, Conditions.evaluate
 
     def counted(self: Objects, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
         looked[-1][0] += 1
@@ -161,7 +161,7 @@ def test_what_an_object_is_is_looked_for_within_bounds(
         return told(self, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Objects, "of", counted)
-    monkeypatch.setattr(Conditions, "told", asked)
+    monkeypatch.setattr(Conditions, "evaluate", asked)
     program = judged(tmp_path, files)["a.py"]
     found = [
         obstacle.call_path.reachability.name

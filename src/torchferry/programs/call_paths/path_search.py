@@ -221,7 +221,7 @@ class CallPathSearch:
         is_attempt = context.copes and isinstance(node, (ast.Import, ast.ImportFrom))
         if context.unit is not None and not is_attempt and self._is_never_entered(path, context.unit, search):
             return
-        here = self._settled(state, file, names, node, context)
+        settled = self._settled(state, file, names, node, context)
         deferred = self.contexts.deferred(file, names, node)
         if is_attempt:
             assert isinstance(node, (ast.Import, ast.ImportFrom))
@@ -238,17 +238,17 @@ class CallPathSearch:
             yield from self._uses_of_deferred(state, file, names, node)
             if deferred is ImportTime.LAZILY:
                 return
-            here = here._replace(reachability=max(here.reachability, Reachability.GUARDED))
+            settled = settled._replace(reachability=max(settled.reachability, Reachability.GUARDED))
         if context.tests and context.unit is None:
             yield from self._uses_of_stub(state, file, names, node)
-        if here.reachability > search.worst:
+        if settled.reachability > search.worst:
             return
         if context.unit is not None:
-            yield from self._callers(file, names, context.unit, here, search)
+            yield from self._callers(file, names, context.unit, settled, search)
         elif context.imported and path == self.program.path and self.program.form is not Form.CONSOLE:
             return
         elif not context.main or (path == self.program.path and self.program.form is not Form.CONSOLE):
-            yield from self._importers(path, here.preceded_by(self.contexts.step(path, node)), search)
+            yield from self._importers(path, settled.preceded_by(self.contexts.step(path, node)), search)
 
     def _is_never_entered(self, path: str, unit: FunctionNode, search: Search) -> bool:
         """Whether it is known that nothing leads to a function that is as sure as a search asks for."""
@@ -267,18 +267,18 @@ class CallPathSearch:
     ) -> Iterator[SearchState]:
         """Yield the uses of what a call gives back that imports when it is used first, or where it is there."""
         assert isinstance(call, ast.Call)
-        here = self._led_here(state)
+        led = self._led_here(state)
         for place, is_sure in uses_of_imported(self.uses, file, names, call):
             if place.path in self.closure:
-                yield self._used_at(here, place, is_sure=is_sure)
+                yield self._used_at(led, place, is_sure=is_sure)
 
-    def _used_at(self, here: SearchState, place: Place, *, is_sure: bool) -> SearchState:
+    def _used_at(self, state: SearchState, place: Place, *, is_sure: bool) -> SearchState:
         """Return an arrival at a use of what may not be there: where nobody knows who uses it, that is a choice."""
         if is_sure:
-            return here._replace(place=place)
+            return state._replace(place=place)
         step = self.contexts.step(place.path, place.node)
-        choices = _with(here.choices, f"{step.text} ({step.path}:{step.line})")
-        return here._replace(place=place, reachability=max(here.reachability, Reachability.CHOSEN), choices=choices)
+        choices = _with(state.choices, f"{step.text} ({step.path}:{step.line})")
+        return state._replace(place=place, reachability=max(state.reachability, Reachability.CHOSEN), choices=choices)
 
     def _uses_of_handed_out(
         self, state: SearchState, file: PythonFile, names: Names, unit: FunctionNode
@@ -286,10 +286,10 @@ class CallPathSearch:
         """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
         for place, *_ in self.uses.of(file, names, unit):
             given = self.contexts.given_at(place.path, place.node, file, unit)
-            here = self._led_here(state)._replace(given=(*state.given, *given))
+            led = self._led_here(state)._replace(given=(*state.given, *given))
             loaded = self.sources.file(place.path) if place.path in self.closure else None
             uses = uses_of_handed_out(self.uses, *loaded, place.node, self.conditions.is_absent) if loaded else ()
-            yield from (self._used_at(here, use, is_sure=is_sure) for use, is_sure in uses)
+            yield from (self._used_at(led, use, is_sure=is_sure) for use, is_sure in uses)
 
     def _uses_of_stub(self, state: SearchState, file: PythonFile, names: Names, node: ast.AST) -> Iterator[SearchState]:
         """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
@@ -315,7 +315,7 @@ class CallPathSearch:
     def _is_out_of_reach(self, file: PythonFile, names: Names, binding: ast.AST) -> bool:
         """Whether a binding stands under a condition that asks for something that the target does not have."""
         for test, wanted in self.contexts.of(file, binding).tests:
-            answer, _ = self.conditions.told(file, names, test)
+            answer, _ = self.conditions.evaluate(file, names, test)
             if answer.guard and answer.truth is not Truth.UNKNOWN and (answer.truth is Truth.YES) != wanted:
                 return True
         return False
@@ -354,7 +354,7 @@ class CallPathSearch:
             loaded = self.sources.file(test.path)
             assert loaded is not None
             expression = current(loaded[0], test.expression)
-            answer, asked = self.conditions.told(*loaded, expression, bound)
+            answer, asked = self.conditions.evaluate(*loaded, expression, bound)
             if answer.truth is Truth.UNKNOWN and not state.steps and self.contexts.lacks_either_way(file, expression):
                 continue
             if answer.truth is Truth.UNKNOWN:
@@ -505,12 +505,12 @@ class CallPathSearch:
                 return
         if program.offers(file.path, unit.name):
             choice = f"{unit.name}() ({file.path}:{unit.lineno})"
-            here = self._led_here(state)
-            yield here._replace(
-                reachability=max(here.reachability, Reachability.CHOSEN), choices=_with(here.choices, choice)
+            led = self._led_here(state)
+            yield led._replace(
+                reachability=max(led.reachability, Reachability.CHOSEN), choices=_with(led.choices, choice)
             ).call_path(self._text)
         if state.tests:
-            here = self._led_here(state)
+            led = self._led_here(state)
         else:  # what leads to the function is the same for everything in it
             if self._is_known(unit_key, search):
                 yield from self._known(unit_key, self._led_here(state), search)
@@ -519,14 +519,14 @@ class CallPathSearch:
             if (*unit_key, state.reachability) in search.seen:
                 return
             search.seen.add((*unit_key, state.reachability))
-            here = self._led_here(state).passing(unit_key)
+            led = self._led_here(state).passing(unit_key)
         if self.uses.is_called_everywhere(file, unit):
             choice = f"{unit.name}() ({file.path}:{unit.lineno})"
-            yield here._replace(
-                reachability=max(here.reachability, Reachability.CHOSEN), choices=_with(here.choices, choice)
+            yield led._replace(
+                reachability=max(led.reachability, Reachability.CHOSEN), choices=_with(led.choices, choice)
             ).call_path(self._text)
             return
-        _, least, steps, options, choices, tests, given, passed = here
+        _, least, steps, options, choices, tests, given, passed = led
         length = len(steps)
         # what they ask is said where the object is called
         using = self._meant.of(file, names, unit, as_called=bool(tests) and unit.name == "forward")
@@ -558,9 +558,9 @@ class CallPathSearch:
         for defined in definitions:
             context = self.contexts.of(file, defined)
             failing = tuple(attempt for attempt in context.attempts if self.contexts.fails(file, attempt))
-            here = state._replace(place=Place(file.path, defined), tests=(), given=())
+            at_definition = state._replace(place=Place(file.path, defined), tests=(), given=())
             _, reachability, _, options, choices, *_ = self._settled(
-                here, file, names, defined, context._replace(attempts=failing, suppressed=())
+                at_definition, file, names, defined, context._replace(attempts=failing, suppressed=())
             )
             state = state._replace(reachability=reachability, options=options, choices=choices)
         return state
@@ -589,9 +589,9 @@ class CallPathSearch:
         return state.preceded_by(self.contexts.step(state.place.path, state.place.node))
 
 
-def _with(said: tuple[str, ...], more: str) -> tuple[str, ...]:
+def _with(texts: tuple[str, ...], more: str) -> tuple[str, ...]:
     """Return what was said with one more, each once."""
-    return said if more in said else (*said, more)
+    return texts if more in texts else (*texts, more)
 
 
 def _start(path: str, node: ast.AST, supposed: ast.expr | None, *, wanted: bool = True) -> SearchState:

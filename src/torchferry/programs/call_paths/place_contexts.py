@@ -122,9 +122,9 @@ class PlaceContexts:
         if not isinstance(node, ast.Call):
             return None
         if node not in self._deferred:
-            found = import_of(names, node)
-            how = found.how if found is not None and found.how is not ImportTime.AT_ONCE else None
-            is_stand_in = found is None and self._modules.lazy.stand_in(file, names, node) is not None
+            imported = import_of(names, node)
+            how = imported.how if imported is not None and imported.how is not ImportTime.AT_ONCE else None
+            is_stand_in = imported is None and self._modules.lazy.stand_in(file, names, node) is not None
             self._deferred[node] = ImportTime.LAZILY if is_stand_in else how
         return self._deferred[node]
 

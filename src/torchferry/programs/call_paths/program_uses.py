@@ -90,32 +90,36 @@ class ProgramReferences:
         key = (file.path, unit.lineno, unit.col_offset, as_called)
         if key not in self._meant:
             # a class that many files mention is called at the same places: a search looks at the first of those alone
-            found: dict[object, ProgramReference] = {}
+            references: dict[object, ProgramReference] = {}
             for use in self._uses.of(file, names, unit):
-                for one in self._calls_of_made(file, unit, use) if as_called else (use,):
-                    if self._counts(one):
-                        meant = self._as_meant(one)
-                        found.setdefault((meant.place, meant.reachability, meant.tests), meant)
-            self._meant[key] = [*found.values()]
+                for use_of in self._calls_of_made(file, unit, use) if as_called else (use,):
+                    if self._counts(use_of):
+                        meant = self._as_meant(use_of)
+                        references.setdefault((meant.place, meant.reachability, meant.tests), meant)
+            self._meant[key] = [*references.values()]
         return self._meant[key]
 
     def _counts(self, use: Use) -> bool:
         """Whether a use is in the program, and its settings may ask for it."""
-        closure, made, settings = self._closure, use.made, use.settings
-        if use.place.path not in closure or (made and not any(path in closure for path in made)):
+        closure, makers, settings = self._closure, use.makers, use.settings
+        if use.place.path not in closure or (makers and not any(path in closure for path in makers)):
             return False
         return not settings or not self._settings or settings in self._settings
 
     def _as_meant(self, use: Use) -> ProgramReference:
-        place, reachability, choice, option, asked, others, _, beside, settings = use
-        said = need_of(option, others, reachability, self._program) if option else reachability
+        place, reachability, choice, option, asked, others, _, also, settings = use
+        under_command = need_of(option, others, reachability, self._program) if option else reachability
         if settings and asked is None and settings in self._settings:
-            said, choice = Reachability.ALWAYS, ""
+            under_command, choice = Reachability.ALWAYS, ""
         tests = () if asked is None else (PendingCondition(place.path, asked, True),)
-        tests = (*tests, *(PendingCondition(*each) for each in beside)) if beside else tests
-        needed = option if option and said is Reachability.OPTION else ""
+        tests = (*tests, *(PendingCondition(*each) for each in also)) if also else tests
+        needed = option if option and under_command is Reachability.OPTION else ""
         return ProgramReference(
-            place, said, needed, choice or (option if option and said is Reachability.CHOSEN else ""), tests
+            place,
+            under_command,
+            needed,
+            choice or (option if option and under_command is Reachability.CHOSEN else ""),
+            tests,
         )
 
     def _calls_of_made(self, file: PythonFile, unit: FunctionNode, use: Use) -> Iterator[Use]:

@@ -66,8 +66,8 @@ class Search:
     def is_nearer(self, key: object, steps: int) -> bool:
         """Whether something was not met with as few steps before."""
         nearest = self.nearest(None)
-        known = nearest.get(key)
-        if known is not None and known <= steps:
+        shortest = nearest.get(key)
+        if shortest is not None and shortest <= steps:
             return False
         nearest[key] = steps
         return True

@@ -52,13 +52,13 @@ class UnmadeClasses:
 
     def _found(self, file: PythonFile, names: Names, owner: ast.ClassDef) -> Answer | None:
         places = [use.place for use in self._uses.of(file, names, owner) if use.place.path in self._closure]
-        told: list[Answer] = []
+        answers: list[Answer] = []
         for place in places if len(places) <= _MOST_PLACES else ():
             answer = self._passed_over(place)
             if answer is None:
                 return None
-            told.append(answer)
-        return min(told, key=lambda each: (each.truth is not Truth.UNKNOWN, each.guard), default=None)
+            answers.append(answer)
+        return min(answers, key=lambda each: (each.truth is not Truth.UNKNOWN, each.guard), default=None)
 
     def _is_made_by_name(self, owner: ast.ClassDef) -> bool:
         """Whether objects of a class are made by its name alone: it is not derived from, kept, or named in a text."""
@@ -77,7 +77,7 @@ class UnmadeClasses:
             return None
         undecided: Answer | None = None
         for test, wanted in self._surroundings.of(loaded[0], current(loaded[0], place.node)).tests:
-            answer, _ = self._conditions.told(*loaded, test)
+            answer, _ = self._conditions.evaluate(*loaded, test)
             if answer.truth is Truth.UNKNOWN:
                 undecided = undecided or answer._replace(
                     option=self._surroundings.condition(place.path, test, wanted=wanted)

@@ -50,24 +50,24 @@ class HeldCommands:
         inside = next((name for start, end, name in self._spans if start < first.start < end), "")
         return inside or self._arrays.get(first.start, "")
 
-    def told(self, command: Command, meaning: Command) -> Command:
+    def expanded(self, command: Command, meaning: Command) -> Command:
         """Return what a command runs, in words: a variable that holds a whole command line is taken apart."""
         if not self._spans or not meaning.words or not _is_taken_apart(command):
             return meaning
         words = [Word(text, word.start, word.end) for word in meaning.words for text in _split(word.value)]
         return meaning._replace(words=tuple(words))
 
-    def followed(self, found: Sequence[tuple[Command, Command]]) -> Iterator[Command]:
+    def followed(self, pairs: Sequence[tuple[Command, Command]]) -> Iterator[Command]:
         """Yield what commands mean, without those that a variable holds where what runs them is among the others.
 
         Where nobody can read what is run, the one that is held stands for it, with words that nobody can read.
 
         Args:
-            found: Commands as they are written, each with what it means.
+            pairs: Commands as they are written, each with what it means.
         """
-        names = [self._name(command) for command, _ in found] if self._spans else [""] * len(found)
-        run = {name for (command, _), own in zip(found, names, strict=True) if not own for name in _run_in(command)}
-        for (_, meaning), own in zip(found, names, strict=True):
+        names = [self._name(command) for command, _ in pairs] if self._spans else [""] * len(pairs)
+        run = {name for (command, _), own in zip(pairs, names, strict=True) if not own for name in _run_in(command)}
+        for (_, meaning), own in zip(pairs, names, strict=True):
             if not own:
                 yield meaning
             elif own not in run:

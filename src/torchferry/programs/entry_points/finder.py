@@ -73,8 +73,8 @@ class _Finder:
 
     def programs(self, named: frozenset[str], asked: frozenset[str], commands: Iterable[StartedFile]) -> list[Program]:
         starts: dict[str, list[StartedFile]] = {}
-        for found in commands:
-            starts.setdefault(found.path, []).append(found)
+        for command in commands:
+            starts.setdefault(command.path, []).append(command)
         programs: dict[tuple[str, str], Program] = {}
         without_tests = self._folders_without_tests(starts)
         for item in self.examined:
@@ -102,14 +102,14 @@ class _Finder:
 
     def _folders_without_tests(self, starts: Mapping[str, Sequence[StartedFile]]) -> set[str]:
         """Return the folders that are called after tests and hold none: documents start programs in them."""
-        found = set()
+        folders = set()
         for path, own in starts.items():
             folder = path.rpartition("/")[0]
             is_launched = any(not is_set_aside(each.start.place.partition(":")[0]) for each in own)
             if is_launched and folder.rpartition("/")[2] in _CALLED_TESTS:
-                found.add(folder)
-        tested = {path.rpartition("/")[0] for path in self.sources.project.paths if found and self.roles.tests(path)}
-        return found - tested
+                folders.add(folder)
+        tested = {path.rpartition("/")[0] for path in self.sources.project.paths if folders and self.roles.tests(path)}
+        return folders - tested
 
     def _role(
         self, path: str, starts: Sequence[StartedFile], named: frozenset[str], asked: frozenset[str]
@@ -183,7 +183,7 @@ class _Finder:
                 yield Program(path, Form.LIBRARY, path, role=Role.LIBRARY)
 
 
-def _first(found: list[StartedFile]) -> tuple[Start, ...]:
+def _first(launches: list[StartedFile]) -> tuple[Start, ...]:
     """Return the commands that start a program, each once: those of documents first, those of services last.
 
     What only asks for help comes behind those that do the program's work.
@@ -194,7 +194,7 @@ def _first(found: list[StartedFile]) -> tuple[Start, ...]:
         is_help = not _HELP.isdisjoint(start.arguments)
         return start.is_of_service, is_help, not each.document, start.place.count("/")
 
-    ordered = sorted(found, key=order)
+    ordered = sorted(launches, key=order)
     unique: dict[str, Start] = {}
     for started in ordered:
         unique.setdefault(started.start.command, started.start)
@@ -240,17 +240,17 @@ def may_call_starter(text: str, names: bytes | None = None) -> bool:
     """
     if "runpy" in text or ("exec(" in text and ".py" in text):
         return True
-    said = text.encode("utf-8", "surrogatepass").translate(BETWEEN_NAMES) if names is None else names
-    if _CALLED.isdisjoint(said.split()) or not any(module in text for module in STARTERS):
+    words = text.encode("utf-8", "surrogatepass").translate(BETWEEN_NAMES) if names is None else names
+    if _CALLED.isdisjoint(words.split()) or not any(module in text for module in STARTERS):
         return False
     return ".py" in text or '-m"' in text or "-m'" in text or " -m " in text
 
 
 def start_calls(file: PythonFile, names: Names) -> tuple[StartCommands, ...]:
     """Return the calls in a file that may start a program of the project."""
-    _, found = started_commands(file, names)
+    _, starting_calls = started_commands(file, names)
     calls = []
-    for started in found:
+    for started in starting_calls:
         commands = tuple(command for command in started.commands if names_program(command))
         if commands:
             calls.append(StartCommands(_location(file, started.call), commands))
@@ -275,14 +275,14 @@ def _run_inside(file: PythonFile, names: Names) -> Iterator[StartCommands]:
 
 def _said_in(file: PythonFile, names: Names, call: ast.Call) -> list[ast.expr]:
     """Return the expressions in a call, and those that its variables stand for: `with open(path) as code`."""
-    said = [each for each in nodes_in(call) if isinstance(each, ast.expr)]
-    for name in said:  # those of variables are added while it runs
-        for binding in names.reaching_bindings(name) if isinstance(name, ast.Name) and len(said) < _MOST_SAID else ():
+    parts = [each for each in nodes_in(call) if isinstance(each, ast.expr)]
+    for name in parts:  # those of variables are added while it runs
+        for binding in names.reaching_bindings(name) if isinstance(name, ast.Name) and len(parts) < _MOST_SAID else ():
             item = file.parents.get(binding)
             value = item.context_expr if isinstance(item, ast.withitem) else assigned_value(file, binding)
-            if value is not None and value not in said:
-                said += [each for each in nodes_in(value) if isinstance(each, ast.expr)]
-    return said
+            if value is not None and value not in parts:
+                parts += [each for each in nodes_in(value) if isinstance(each, ast.expr)]
+    return parts
 
 
 _MOST_SAID = 200
@@ -368,7 +368,7 @@ class StartedPrograms:
                 text = " ".join(word.value for word in command.words)[:160]
                 start = Start(text, f"{path}:{call.place.line}", file[1])
                 unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
-        found = tuple(unique.values())
-        if len(found) > _MOST_STARTED:
-            self._beyond[path] = found[_MOST_STARTED].place
-        return found[:_MOST_STARTED]
+        starting = tuple(unique.values())
+        if len(starting) > _MOST_STARTED:
+            self._beyond[path] = starting[_MOST_STARTED].place
+        return starting[:_MOST_STARTED]

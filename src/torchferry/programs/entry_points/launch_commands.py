@@ -31,7 +31,7 @@ from torchferry.programs.entry_points.written_commands import (
 from torchferry.programs.imports.module_graph import Modules
 from torchferry.programs.imports.sources import Sources, import_at
 from torchferry.programs.model import MissingFeature, Program, Start
-from torchferry.programs.options.switches import said
+from torchferry.programs.options.switches import options_in
 from torchferry.rules.base import Context, Options
 from torchferry.rules.file_result import FileResult
 from torchferry.rules.library.cuda_package import CudaPackage, advice
@@ -126,38 +126,42 @@ class StartingCommands:
                 folder = folder.rpartition("/")[0]
 
     def started(
-        self, examined: Sequence[FileResult], known: Mapping[str, tuple[WrittenCommand, ...]] | None = None
+        self, examined: Sequence[FileResult], given_commands: Mapping[str, tuple[WrittenCommand, ...]] | None = None
     ) -> Iterator[StartedFile]:
         """Yield the commands of all files, in their order.
 
         Args:
             examined: The files.
-            known: The commands of files in which they were looked for already, by the files.
+            given_commands: The commands of files in which they were looked for already, by the files.
         """
         files: list[tuple[FileResult, tuple[WrittenCommand, ...]]] = []
         for item in examined:
             if reads_commands(item.path, item.kind):
-                written = (known or {}).get(item.path)
+                written = (given_commands or {}).get(item.path)
                 files.append((item, self._read(item.path, item.kind) if written is None else written))
         scripts = {item.path for item, _ in files if item.kind is Kind.SHELL}
         makefiles = {item.path for item, _ in files if item.kind is Kind.MAKEFILE}
         calls: dict[str, list[_ScriptCall]] = {}
-        made: dict[str, list[MakeCall]] = {}
+        make_calls: dict[str, list[MakeCall]] = {}
         for item, commands in files:
             if is_of_integration(item.path):
                 continue  # what a service gives a script or a Makefile says nothing of how a user starts it
-            for command, place, here in self._followed(item, commands):
+            for command, place, current_folder in self._followed(item, commands):
                 call = make_call(command, place, item.kind is Kind.MARKDOWN)
-                read = self._makefile(call.folder, item.path, here, makefiles) if call is not None else None
+                read = self._makefile(call.folder, item.path, current_folder, makefiles) if call is not None else None
                 if call is not None and read is not None:
-                    made.setdefault(read, []).append(call)
+                    make_calls.setdefault(read, []).append(call)
                 script = _script_of(command)
-                path = self._named(command.words[script].value, item.path, here, scripts) if script >= 0 else None
+                path = (
+                    self._named(command.words[script].value, item.path, current_folder, scripts)
+                    if script >= 0
+                    else None
+                )
                 if path is not None and path != item.path:
                     given = tuple(word.text for word in command.words[script + 1 :])
                     calls.setdefault(path, []).append(_ScriptCall(given, place, item.kind is Kind.MARKDOWN))
         for item, commands in files:
-            for make in made.get(item.path, ())[:_MOST_CALLS]:
+            for make in make_calls.get(item.path, ())[:_MOST_CALLS]:
                 yield from self._of_make(item, make)
             yield from self._of_file(item, commands, calls.get(item.path, ()))
 
@@ -174,10 +178,10 @@ class StartingCommands:
         except (OSError, UndecodableError, NotJsonError, TooCostlyError):  # the examination of the file says so
             return ()
 
-    def _makefile(self, folder: str, path: str, here: str, makefiles: Collection[str]) -> str | None:
+    def _makefile(self, folder: str, path: str, current_folder: str, makefiles: Collection[str]) -> str | None:
         """Return the Makefile that a command of a file reads, or None."""
         own = path.rpartition("/")[0]
-        folders = [_joined(each, folder) if folder else each for each in (here, own, "")]
+        folders = [_joined(each, folder) if folder else each for each in (current_folder, own, "")]
         named = (f"{each}/{name}" if each else name for each in folders if each is not None for name in MAKEFILES)
         return next((each for each in named if each in makefiles and each != path), None)
 
@@ -188,45 +192,45 @@ class StartingCommands:
         except OSError:
             return
         run = lines_of(text, make.targets)
-        for command, place, here in self._followed(item, self._read(item.path, item.kind, make.variables)):
+        for command, place, current_folder in self._followed(item, self._read(item.path, item.kind, make.variables)):
             line = int(place.rpartition(":")[2])
-            found = self._of_command(command, item.path, here) if any(a <= line < b for a, b in run) else None
-            if found is not None:
+            file = self._of_command(command, item.path, current_folder) if any(a <= line < b for a, b in run) else None
+            if file is not None:
                 text = " ".join(word.value for word in command.words)[:160]
                 assignments = tuple(word.value for word in command.assignments)
-                yield StartedFile(found[0], Start(text, make.place, found[1], assignments), make.document)
+                yield StartedFile(file[0], Start(text, make.place, file[1], assignments), make.document)
 
     def _followed(self, item: FileResult, commands: Iterable[WrittenCommand]) -> Iterator[tuple[Command, str, str]]:
         """Yield the commands of a file that start something, each with its place and the folder it is run in."""
-        own = here = item.path.rpartition("/")[0]
+        own = current_folder = item.path.rpartition("/")[0]
         for command, place in commands:
             if command.program in ENTER and len(command.words) > 1:
-                here = self._entered(command.words[1].value, here, own)
+                current_folder = self._entered(command.words[1].value, current_folder, own)
             elif command.program == LEAVE:
-                here = own
+                current_folder = own
             elif command.words and command.program not in NOT_STARTED:
-                yield command, place, here
+                yield command, place, current_folder
 
     def _of_file(
         self, item: FileResult, commands: Iterable[WrittenCommand], calls: Sequence[_ScriptCall]
     ) -> Iterator[StartedFile]:
         """Yield what the commands of a file start, as other files call it, where it hands on what it is given."""
-        for command, place, here in self._followed(item, commands):
+        for command, place, current_folder in self._followed(item, commands):
             written = _ScriptCall((), place, item.kind is Kind.MARKDOWN)
             takes = any(_TAKES.search(word.text) for word in command.words)
             for call in calls[:_MOST_CALLS] if takes and calls else [written]:
                 given = with_arguments(command, call.arguments) if takes and calls else command
-                found = self._of_command(given, item.path, here)
-                if found is not None:
-                    path, arguments = found
+                file = self._of_command(given, item.path, current_folder)
+                if file is not None:
+                    path, arguments = file
                     text = " ".join(word.value for word in given.words)[:160]
                     assignments = tuple(word.value for word in given.assignments)
                     yield StartedFile(path, Start(text, call.place, arguments, assignments), call.document)
 
-    def _named(self, value: str, path: str, here: str, scripts: Collection[str]) -> str | None:
+    def _named(self, value: str, path: str, current_folder: str, scripts: Collection[str]) -> str | None:
         """Return the script that a command names, from where it stands, from the root, or by its end."""
         own, rest = path.rpartition("/")[0], _behind_variable(value) if _HOME.match(value) else value
-        named = (_joined(folder, rest) for folder in (here, own, ""))
+        named = (_joined(folder, rest) for folder in (current_folder, own, ""))
         return next((each for each in named if each in scripts), None)
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
@@ -235,7 +239,7 @@ class StartingCommands:
             return None
         return self._of_command(command, path, path.rpartition("/")[0])
 
-    def _of_command(self, command: Command, path: str, here: str) -> tuple[str, tuple[str, ...]] | None:
+    def _of_command(self, command: Command, path: str, current_folder: str) -> tuple[str, tuple[str, ...]] | None:
         """Return the file that a command starts, and what stands behind it."""
         values = [word.value for word in command.words]
         starts_modules = False
@@ -259,9 +263,9 @@ class StartingCommands:
             elif module:
                 file = self._module(module, path)
             elif application and value.startswith(f"{application}:"):
-                file = self._module(application, path) or self._module_beside(application, here)
+                file = self._module(application, path) or self._module_beside(application, current_folder)
             elif value.endswith(".py") and not value.startswith("-"):
-                file = self._file(value, path.rpartition("/")[0], here)
+                file = self._file(value, path.rpartition("/")[0], current_folder)
             if file is not None:
                 return file, tuple(values[index + 1 :])
             index += 1
@@ -273,14 +277,14 @@ class StartingCommands:
         file = self._modules.find(f"{module}.__main__", path)
         return file if file is not None else self._modules.find(module, path)
 
-    def _module_beside(self, module: str, here: str) -> str | None:
+    def _module_beside(self, module: str, current_folder: str) -> str | None:
         """Return the file of a module where a command is started in another folder: `cd server && uvicorn main:app`."""
-        path = _joined(here, module.replace(".", "/") + ".py")
+        path = _joined(current_folder, module.replace(".", "/") + ".py")
         return path if path in self._paths else None
 
     # --- folders ---
 
-    def _entered(self, value: str, here: str, own: str) -> str:
+    def _entered(self, value: str, current_folder: str, own: str) -> str:
         """Return the folder that `cd` leads to, as far as it is one of the project's."""
         if value == "-":
             return own
@@ -288,17 +292,17 @@ class StartingCommands:
             rest = _behind_variable(value)
             candidates = [_joined(own, rest), *_endings(rest)] if rest else [own]
         else:
-            candidates = [_joined(folder, value) for folder in (here, own, "")]
-        return next((folder for folder in candidates if folder is not None and folder in self._folders), here)
+            candidates = [_joined(folder, value) for folder in (current_folder, own, "")]
+        return next((folder for folder in candidates if folder is not None and folder in self._folders), current_folder)
 
-    def _file(self, value: str, own: str, here: str) -> str | None:
+    def _file(self, value: str, own: str, current_folder: str) -> str | None:
         """Return the file that a command names, from where it stands, from the root, or by its end."""
         if _HOME.match(value):
             rest = _behind_variable(value)
-            candidates = [_joined(here, rest), _joined(own, rest), *_endings(rest)]
+            candidates = [_joined(current_folder, rest), _joined(own, rest), *_endings(rest)]
         else:
             rest = value
-            candidates = [_joined(folder, value) for folder in (here, own, "")]
+            candidates = [_joined(folder, value) for folder in (current_folder, own, "")]
         for candidate in candidates:
             if candidate is not None and candidate in self._paths:
                 return candidate
@@ -359,7 +363,7 @@ def packages_enabled_by_command(
     """
     if not program.own_starts:
         return
-    given = said(program.arguments)
+    given = options_in(program.arguments)
     options = [name for name in _OPTIONS if given.get(name, "").lower() not in _OFF]
     place = _reader(closure, modules, sources) if options else None
     if place is not None:

@@ -150,7 +150,7 @@ def written_in(document: Document, context: Context, given: Mapping[str, str] = 
     elif has_tasks(path):
         kind = Kind.MAKEFILE if context.kind is Kind.MAKEFILE else Kind.SHELL
         context = Context(path, kind, SourceText(task_view(path, context.text)), context.target, context.options)
-    found = []
+    commands = []
     for command in _expanded(context, document, given):
         offset = command.words[0].start
         if notebook is None:
@@ -158,14 +158,14 @@ def written_in(document: Document, context: Context, given: Mapping[str, str] = 
         else:
             cell = notebook.location(path, offset, offset)
             place = f"{path}:cell {cell.cell}:{cell.line}"
-        found.append(WrittenCommand(command, place))
-    return tuple(found)
+        commands.append(WrittenCommand(command, place))
+    return tuple(commands)
 
 
 def _expanded(context: Context, document: Document, given: Mapping[str, str]) -> Iterator[Command]:
     """Yield the commands of a file that may be followed, with what stands for their variables."""
-    found = commands_of_service(context) if is_of_integration(context.path) else commands_of(context)
-    written = sorted(map(_unescaped, found), key=lambda each: (*each.assignments, *each.words)[0].start)
+    commands = commands_of_service(context) if is_of_integration(context.path) else commands_of(context)
+    written = sorted(map(_unescaped, commands), key=lambda each: (*each.assignments, *each.words)[0].start)
     variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written, given)
     is_yaml = context.kind in (Kind.YAML, Kind.COMPOSE, Kind.JSON)
     beforehand = deque(docker_variables(context.text) if context.kind is Kind.DOCKERFILE else ())
@@ -191,8 +191,8 @@ def _expanded(context: Context, document: Document, given: Mapping[str, str]) ->
             if own is None or own[: len(each.path)] == each.path:
                 variables.set(each.name, each.value, exports=True)
         variables.read(command)
-        for one in variables.expanded(command) if command.words else ():
-            whole = held.told(command, one)
+        for expanded in variables.expanded(command) if command.words else ():
+            whole = held.expanded(command, expanded)
             if _may_be_followed(whole):
                 followed.append((command, whole))
     yield from held.followed(followed)
@@ -265,15 +265,15 @@ def _of_document(text: str) -> str:
         if command.strip() or ("`" not in line and not line.startswith((" ", "\t"))):
             shown.append(command)
             continue
-        kept, at = [], 0
+        blocks, at = [], 0
         for start, end in list(_inline(line)) or _indented(line):
             # the backquotes become `;` and a blank, so that two commands of one line stay two
-            kept += [" " * (start - at), line[start:end]]
+            blocks += [" " * (start - at), line[start:end]]
             at = end
             if at < len(line):
-                kept.append(";")
+                blocks.append(";")
                 at += 1
-        shown.append("".join(kept) + " " * (len(line) - at))
+        shown.append("".join(blocks) + " " * (len(line) - at))
     return "\n".join(shown)
 
 

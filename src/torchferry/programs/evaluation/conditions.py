@@ -64,7 +64,7 @@ class Conditions(Values):
         self._answers: defaultdict[ast.expr, ParameterTree[CachedAnswer]] = defaultdict(ParameterTree)
         self._types = ValueTypes(facts, self._objects, self.answer)
 
-    def told(
+    def evaluate(
         self, file: PythonFile, names: Names, test: ast.expr, bound: Mapping[Parameter, BoundArgument] | None = None
     ) -> tuple[Answer, frozenset[Parameter]]:
         """Return what is known of a condition, and the parameters on which it depends that could not be told.
@@ -79,21 +79,21 @@ class Conditions(Values):
         """
         bound = bound or {}
         answers = self._answers[test]
-        known = answers.find(bound)
-        if known is not None:
-            return known.answer, known.asked
+        cached = answers.find(bound)
+        if cached is not None:
+            return cached.answer, cached.asked
         facts = self.facts
-        known = self._shared.find(test, bound, facts.number)
-        if known is not None:
-            answers.keep(known.consulted, known)
-            return known.answer, known.asked
+        cached = self._shared.find(test, bound, facts.number)
+        if cached is not None:
+            answers.keep(cached.consulted, cached)
+            return cached.answer, cached.asked
         with facts.by_itself() as dependencies:
             facts.bound = bound
             answer = self.answer(Expression(file, names, test))
-            told = CachedAnswer(answer, frozenset(facts.asked), facts.consulted)
-        answers.keep(told.consulted, told)
-        self._shared.keep(test, dependencies, told)
-        return told.answer, told.asked
+            cached_answer = CachedAnswer(answer, frozenset(facts.asked), facts.consulted)
+        answers.keep(cached_answer.consulted, cached_answer)
+        self._shared.keep(test, dependencies, cached_answer)
+        return cached_answer.answer, cached_answer.asked
 
     def answer(self, where: Expression, depth: int = 0) -> Answer:
         """Return what is known of a condition."""
@@ -115,10 +115,10 @@ class Conditions(Values):
             return self._compared(where, test, depth)
         if isinstance(test, ast.Attribute) and test.attr == "is_cuda" and where.place[:2] in self._staying:
             return Answer(Truth.NO, guard=True)
-        known = self.value(where, depth)
-        if known.value is UNDETERMINED:
+        default_value = self.value(where, depth)
+        if default_value.value is UNDETERMINED:
             return self._types.asked(where, depth) or self._by_name(where)
-        return Answer(Truth.YES if known.value else Truth.NO, known.option, known.guard)
+        return Answer(Truth.YES if default_value.value else Truth.NO, default_value.option, default_value.guard)
 
     def is_present(self, module: str) -> bool | None:
         """Return whether the target has a module; None where nobody knows."""
@@ -189,9 +189,9 @@ class Conditions(Values):
 
     def _of_variable(self, name: str | None) -> Answer:
         """Return whether a variable of the environment is set: by the command, or perhaps by a file of the program."""
-        said = self.facts.variable(name) if name is not None else None
-        if said is not None:
-            return UNKNOWN_ANSWER if said.value is UNDETERMINED else Answer(Truth.YES, str(name))
+        value = self.facts.variable(name) if name is not None else None
+        if value is not None:
+            return UNKNOWN_ANSWER if value.value is UNDETERMINED else Answer(Truth.YES, str(name))
         return UNKNOWN_ANSWER if name is None or self.facts.sets_variable(name) else Answer(Truth.NO, name)
 
     def _of_version(self, where: Expression, test: ast.Compare, depth: int) -> Answer:
@@ -216,14 +216,14 @@ def _held(operator: ast.cmpop, left: DefaultValue, right: DefaultValue) -> Answe
         held = compare(left.value, right.value)
     except TypeError:
         return UNKNOWN_ANSWER
-    known = left if left.option or left.guard else right
-    option, other = known.option, right if known is left else left
+    decisive = left if left.option or left.guard else right
+    option, other = decisive.option, right if decisive is left else left
     if option and isinstance(other.value, (str, int)) and not held and isinstance(operator, (ast.Eq, ast.In)):
         if not option.startswith("-"):
             option = f"{option}={other.value}"
         elif other.value not in (True, 1):
             option = f"{option} {other.value}"
-    return Answer(Truth.YES if held else Truth.NO, option, known.guard)
+    return Answer(Truth.YES if held else Truth.NO, option, decisive.guard)
 
 
 def assumed_condition(node: ast.AST, when: str, names: Names | None = None) -> ast.expr | None:

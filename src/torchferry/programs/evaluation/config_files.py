@@ -60,22 +60,22 @@ class ConfigFiles:
             keys: The keys, the outermost first.
             is_composed: Whether what it takes in is looked at by itself.
         """
-        said = self._of(path)
-        if said is None:
+        values = self._of(path)
+        if values is None:
             return UNDETERMINED
-        if keys in said:
-            return said[keys]
-        is_open = any(said.get(keys[:end]) is UNDETERMINED for end in range(len(keys)))
+        if keys in values:
+            return values[keys]
+        is_open = any(values.get(keys[:end]) is UNDETERMINED for end in range(len(keys)))
         takes_in = not is_composed and _TAKES_IN.search(self.files.text(path)) is not None
         return UNDETERMINED if is_open or takes_in else NO_KEY
 
     def keys_below(self, path: str, keys: tuple[str, ...]) -> frozenset[str] | None:
         """Return the keys that a file has below others; None where that cannot be told."""
-        said = self._of(path)
-        if said is None or _TAKES_IN.search(self.files.text(path)) is not None or said.get(keys) is UNDETERMINED:
+        values = self._of(path)
+        if values is None or _TAKES_IN.search(self.files.text(path)) is not None or values.get(keys) is UNDETERMINED:
             return None
         depth = len(keys)
-        return frozenset(each[depth] for each in said if len(each) > depth and each[:depth] == keys)
+        return frozenset(each[depth] for each in values if len(each) > depth and each[:depth] == keys)
 
     def is_last(self, path: str) -> bool:
         """Whether hydra puts what a file says itself behind all that it takes in: what it says then counts."""
@@ -105,20 +105,20 @@ def _read(path: str, text: str) -> Mapping[tuple[str, ...], Value] | None:
 
 
 def _flat(document: Any) -> Mapping[tuple[str, ...], Value] | None:
-    said: dict[tuple[str, ...], Value] = {}
+    values: dict[tuple[str, ...], Value] = {}
     todo: list[tuple[tuple[str, ...], Any]] = [((), document)]
     while todo:
         keys, value = todo.pop()
-        if len(said) > _MOST_SCALARS:
+        if len(values) > _MOST_SCALARS:
             return None
         if isinstance(value, dict):
-            said[keys] = GROUP
+            values[keys] = GROUP
             todo += (((*keys, str(key)), inner) for key, inner in value.items())
         elif isinstance(value, list):
-            said[keys] = UNDETERMINED if value else ()
+            values[keys] = UNDETERMINED if value else ()
         else:
-            said[keys] = value
-    return said
+            values[keys] = value
+    return values
 
 
 _LINE = re.compile(
@@ -130,19 +130,19 @@ _BLOCK = re.compile(r"[ \t]*[|>]")
 
 
 def _of_yaml(text: str) -> Mapping[tuple[str, ...], Value] | None:
-    said: dict[tuple[str, ...], Value] = {(): GROUP}
+    values: dict[tuple[str, ...], Value] = {(): GROUP}
     for setting in yaml_settings(text):
-        if len(said) > _MOST_SCALARS:
+        if len(values) > _MOST_SCALARS:
             return None
         for end in range(1, len(setting.path)):
-            said.setdefault(setting.path[:end], GROUP)
+            values.setdefault(setting.path[:end], GROUP)
         is_text = setting.start > 0 and text[setting.start - 1] in ("'", '"')
         value: Value = setting.value if is_text else read_scalar(setting.value)
         if setting.path:  # an item of a list, or a key that is said twice, is not told
-            said[setting.path] = UNDETERMINED if setting.path in said else value
+            values[setting.path] = UNDETERMINED if setting.path in values else value
     for keys, value in _other_keys(text):
-        said.setdefault(keys, value)
-    return said
+        values.setdefault(keys, value)
+    return values
 
 
 def _other_keys(text: str) -> Iterator[tuple[tuple[str, ...], Value]]:
@@ -153,18 +153,18 @@ def _other_keys(text: str) -> Iterator[tuple[tuple[str, ...], Value]]:
     levels: list[tuple[int, str]] = []
     block = -1
     for line in text.split("\n"):
-        found = _LINE.match(line)
+        match = _LINE.match(line)
         indent = len(line) - len(line.lstrip(" "))
         if block >= 0 and (indent > block or not line.strip()):
             continue
         block = -1
-        if found is None:
+        if match is None:
             continue
-        column = len(found["indent"]) + len(found["item"])
+        column = len(match["indent"]) + len(match["item"])
         while levels and levels[-1][0] >= column:
             levels.pop()
-        levels.append((column, found["key"]))
-        keys, value = tuple(key for _, key in levels), found["value"]
+        levels.append((column, match["key"]))
+        keys, value = tuple(key for _, key in levels), match["value"]
         empty = _NO_KEYS.match(value)
         if _NOTHING.match(value) is not None:
             yield keys, None
@@ -211,8 +211,8 @@ class GinBindings:
         """Whether a file may give a parameter something; also where none is read, as the user then brings one."""
         if self._texts is None:
             self._texts = self._read()
-        said = re.compile(rf"(?m)^[^#\n=]{{0,400}}\.{re.escape(parameter)}[ \t]{{0,40}}=")
-        return not self._texts or any(said.search(text) for text in self._texts)
+        pattern = re.compile(rf"(?m)^[^#\n=]{{0,400}}\.{re.escape(parameter)}[ \t]{{0,40}}=")
+        return not self._texts or any(pattern.search(text) for text in self._texts)
 
     def _read(self) -> list[str]:
         """Return the texts of all files; none where one of them is not read."""

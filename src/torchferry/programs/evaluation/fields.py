@@ -48,14 +48,18 @@ class Fields:
         self._members = members
         self._environment = EnvironmentFiles(facts.sources.project.root)
 
-    def said(self, of: ClassObject, name: str) -> DefaultValue | None:
+    def option_value(self, of: ClassObject, name: str) -> DefaultValue | None:
         """Return what the command says of a field: `--fast`, of an object inside of another one `--model.fast`."""
         if not of.prefix:
-            return self._facts.said(name) or self._facts.settings_say(name)
-        said = self._facts.said(f"{of.prefix}{name}")
-        if said is None and self._facts.said(f"{of.prefix}no_{name}") is not None:
+            return self._facts.option_value(name) or self._facts.settings_say(name)
+        option = self._facts.option_value(f"{of.prefix}{name}")
+        if option is None and self._facts.option_value(f"{of.prefix}no_{name}") is not None:
             return DefaultValue(False)
-        return self._facts.said(name) if said is None and self._sources.words.holding("simple_parsing") else said
+        return (
+            self._facts.option_value(name)
+            if option is None and self._sources.words.holding("simple_parsing")
+            else option
+        )
 
     def by_environment(self, of: ClassObject, name: str) -> Member | None:
         """Return what the environment gives a field of pydantic's settings; None where it gives nothing."""
@@ -63,10 +67,12 @@ class Fields:
             return None
         classes = [of, *self._objects.bases(of)]
         for variable in variables_of_field(classes, name) if is_filled_by_environment(classes) else ():
-            said = self._facts.variable(variable)
-            if said is not None:
-                value = read_scalar(said.value) if isinstance(said.value, str) else said.value
-                return Member(known=DefaultValue(value, variable))
+            variable_value = self._facts.variable(variable)
+            if variable_value is not None:
+                value = (
+                    read_scalar(variable_value.value) if isinstance(variable_value.value, str) else variable_value.value
+                )
+                return Member(value=DefaultValue(value, variable))
             if self._facts.sets_variable(variable) or self._environment.say(variable):
                 return UNKNOWN
         return None
@@ -83,42 +89,42 @@ class Fields:
         is_field = any(
             isinstance(part, ast.AnnAssign) and getattr(part.target, "id", "") == name for part in of.node.body
         )
-        if of.made is not None or of.by_options or not is_field or self._objects.method(of, "__init__") is not None:
+        if of.maker is not None or of.by_options or not is_field or self._objects.method(of, "__init__") is not None:
             return default
         given: list[Member | None] = [
             each if each.is_there else None for each in self._members.by_settings(of.file, of.node, name)
         ]
         for file, names, call in islice(calls_of_class(self._facts, of.node.name), MOST_CALLS):
-            given.append(self.given(of._replace(made=Expression(file, names, call)), name, depth))
-        told = [each for each in given if each is not None]
-        if not told:
+            given.append(self.given(of._replace(maker=Expression(file, names, call)), name, depth))
+        settled = [each for each in given if each is not None]
+        if not settled:
             return default
-        if len(told) == len(given) == 1:
-            return told[0]
-        if any(each.is_open or not each.values for each in (default, *told)):
+        if len(settled) == len(given) == 1:
+            return settled[0]
+        if any(each.is_open or not each.values for each in (default, *settled)):
             return UNKNOWN
-        values = [value for each in told for value in each.values]
-        return Member((*(() if len(told) == len(given) else default.values), *values), option=name)
+        values = [value for each in settled for value in each.values]
+        return Member((*(() if len(settled) == len(given) else default.values), *values), option=name)
 
     def given(self, of: ClassObject, name: str, depth: int) -> Member | None:
         """Return what the call that makes an object gives a field; None where it gives it nothing."""
-        call = of.made.node if of.made is not None else None
-        if of.made is None or not isinstance(call, ast.Call) or self._objects.method(of, "__init__") is not None:
+        call = of.maker.node if of.maker is not None else None
+        if of.maker is None or not isinstance(call, ast.Call) or self._objects.method(of, "__init__") is not None:
             return None
         keyword = next((each for each in call.keywords if each.arg == name), None)
         if keyword is not None:
-            return Member((of.made.part(keyword.value),), option=name)
+            return Member((of.maker.part(keyword.value),), option=name)
         fields = [*self._names(of)] if call.args else []
         if name in fields and fields.index(name) < len(call.args):
             before = call.args[: fields.index(name) + 1]
             if any(isinstance(value, ast.Starred) for value in before):
                 return UNKNOWN
-            return Member((of.made.part(before[-1]),), option=name)
+            return Member((of.maker.part(before[-1]),), option=name)
         if any(isinstance(value, ast.Starred) for value in call.args):
             return UNKNOWN
         for each in call.keywords:
             if each.arg is None:
-                member = self._members.unpacked(of.made.part(each.value), name, depth)
+                member = self._members.unpacked(of.maker.part(each.value), name, depth)
                 if member.is_there:
                     return member
         return None

@@ -146,24 +146,24 @@ class Members:
         if isinstance(of, ParametersObject):
             return self._of_parameters(of, name)
         if isinstance(of, WordsObject):
-            said = self._facts.said(".".join((*of.keys, name)))
-            return ABSENT if said is None else Member(known=said)
+            option = self._facts.option_value(".".join((*of.keys, name)))
+            return ABSENT if option is None else Member(value=option)
         return ABSENT if isinstance(of, OtherObject) else UNKNOWN
 
     def _of_layers(self, of: LayersObject, name: str, depth: int) -> Member:
         """Return what several objects in one have; of tables that are put into one another, all that they have."""
         below: list[Object] = []
         for layer in reversed(of.layers):
-            found = self.of(layer, name, depth)
-            if isinstance(layer, WordsObject) and not found.is_there:
+            member = self.of(layer, name, depth)
+            if isinstance(layer, WordsObject) and not member.is_there:
                 below.append(WordsObject((*layer.keys, name)))
                 continue
-            if not found.is_there:
+            if not member.is_there:
                 continue
-            if not of.is_deep or not found.objects:
-                told = [each for each in below if not isinstance(each, WordsObject)]
-                return Member(objects=(LayersObject(tuple(reversed(told)), True),)) if told else found
-            below += found.objects[:1] if len(found.objects) == 1 else ()
+            if not of.is_deep or not member.objects:
+                layers = [each for each in below if not isinstance(each, WordsObject)]
+                return Member(objects=(LayersObject(tuple(reversed(layers)), True),)) if layers else member
+            below += member.objects[:1] if len(member.objects) == 1 else ()
         if all(isinstance(each, WordsObject) for each in below):
             return ABSENT
         return Member(objects=(LayersObject(tuple(reversed(below)), True),), is_open=True)
@@ -180,7 +180,7 @@ class Members:
             return own._replace(is_open=True) if not isinstance(of, OptionsObject) or not own.is_there else own
         values = list(own.values)
         is_open = own.is_open or self._is_set_by_name(of, name)
-        found, skipped = False, ""
+        is_stored, skipped = False, ""
         for store in stores:
             if self.is_later(store.base):
                 continue
@@ -188,19 +188,19 @@ class Members:
             if None in stored_in and isinstance(of, (ClassObject, TableObject)):
                 is_open = True
             if not stored_in.isdisjoint(keys):
-                found = True
+                is_stored = True
                 answer = self.runs(store.base, store.context, depth)
                 if answer.truth is Truth.NO:
                     skipped = answer.option or skipped
                     continue
                 values += [store.value] if store.value is not None else []
                 is_open = is_open or answer.truth is Truth.UNKNOWN or store.value is None
-        if isinstance(of, OtherObject) and not found:
+        if isinstance(of, OtherObject) and not is_stored:
             return UNKNOWN
-        if not found:
+        if not is_stored:
             return own._replace(is_open=is_open) if own.is_there else own
-        option = own.known.option if own.known is not None else own.option
-        return Member(tuple(values), own.known, own.objects, skipped or option or name, is_open)
+        option = own.value.option if own.value is not None else own.option
+        return Member(tuple(values), own.value, own.objects, skipped or option or name, is_open)
 
     def _stores_into(self, keys: tuple[object, ...], name: str) -> list[_Store] | None:
         """Return where the program stores under a name in an object; None where it stores so too often."""
@@ -258,10 +258,10 @@ class Members:
         """Return what an expression may be, by the keys of the objects: the same wherever the search comes from."""
         met, self._open = self._open, set()
         try:
-            found = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
+            objects = self._facts.shared(key, lambda: self._objects.of(where, _DEEPEST // 2))
         finally:
             self._open = met
-        return None if found is None else frozenset(part.key for each in found for part in layers_of(each))
+        return None if objects is None else frozenset(part.key for each in objects for part in layers_of(each))
 
     def runs(self, where: Expression, context: PlaceContext, depth: int) -> Answer:
         """Return whether the program comes to a place: yes where nothing has to hold for it."""
@@ -292,10 +292,10 @@ class Members:
     def _stores_of(self, name: str) -> list[_Store] | None:
         """Return where the program stores under a name in objects; None where that is too often."""
         if name not in self._stores:
-            found = self._stores[name] = []
+            stores = self._stores[name] = []
             for path in self._facts.storing(name):
-                found += self._stores_in(path, name)
-            if len(found) > _MOST_STORES:
+                stores += self._stores_in(path, name)
+            if len(stores) > _MOST_STORES:
                 self._stores[name] = None
         return self._stores[name]
 
@@ -304,16 +304,16 @@ class Members:
         if loaded is None:
             return
         file, names = loaded
-        found: list[ast.Attribute | ast.Subscript] = [
+        stores: list[ast.Attribute | ast.Subscript] = [
             store for store in file.attributes.get(name, ()) if isinstance(store.ctx, ast.Store)
         ]
-        found += item_stores(file, name)
+        stores += item_stores(file, name)
         for callee in file.names.get("setattr", ()):
             call = file.parents.get(callee)
             if isinstance(call, ast.Call) and len(call.args) == 3 and string_value(call.args[1]) == name:
                 of, given = (Expression(file, names, part) for part in (call.args[0], call.args[2]))
                 yield _Store(of, given, place_context(file, call))
-        for store in found:
+        for store in stores:
             if isinstance(store.value, ast.Name) and store.value.id in ("self", "cls"):
                 continue  # these are looked for in the class
             value = assigned_value(file, store)
@@ -338,8 +338,8 @@ class Members:
             self._begins = {}
             for path in self._facts.naming():
                 loaded = self._sources.file(path)
-                for found, begins in self._computed_in(*loaded) if loaded is not None else ():
-                    for key in found:
+                for keyed, begins in self._computed_in(*loaded) if loaded is not None else ():
+                    for key in keyed:
                         self._begins.setdefault(key, set()).update(begins)
                 self._merges = self._merges or (loaded is not None and merges_settings(loaded[0]))
             self._facts.answers("set by name", self._sets_by_name)  # until now it was told by what had been read
@@ -373,9 +373,9 @@ class Members:
     # --- classes ---
 
     def _of_class(self, of: ClassObject, name: str, depth: int) -> Member:
-        said = self._fields.said(of, name) if of.by_options else None
-        if said is not None:
-            return Member(known=said)
+        option = self._fields.option_value(of, name) if of.by_options else None
+        if option is not None:
+            return Member(value=option)
         stored, is_made = self._stored_by_itself(of, name, depth)
         field = self._fields.given(of, name, depth)
         if field is not None:
@@ -390,10 +390,10 @@ class Members:
             return declared if stored is None else stored
         return Member(
             (*declared.values, *stored.values),
-            declared.known,
+            declared.value,
             declared.objects,
             declared.option or name,
-            declared.is_open or stored.is_open or not (declared.values or declared.known),
+            declared.is_open or stored.is_open or not (declared.values or declared.value),
         )
 
     def _declared(self, of: ClassObject, name: str, depth: int) -> Member:
@@ -407,9 +407,9 @@ class Members:
             option = f"--{of.prefix}{name}" if of.by_options else name
             default = UNKNOWN if value is None else Member((default_of_field(of, value),), option=option)
             return self._fields.by_makers(of, name, default, depth)
-        found = self._objects.method(of, name)
-        if found is not None:
-            inside, function = found
+        method = self._objects.method(of, name)
+        if method is not None:
+            inside, function = method
             if not {"property", "cached_property"} & {last_name(each) for each in function.decorator_list}:
                 return UNKNOWN
             return Member(tuple(inside.part(value) for value in returned(inside.file, function)), option=name)
@@ -419,7 +419,7 @@ class Members:
             if inherited.is_there:
                 return inherited
         own = {base.node.name for base in bases} | _KEPT_AS_IS
-        is_known = of.made is not None and all(last_name(base) in own for base in of.node.bases)
+        is_known = of.maker is not None and all(last_name(base) in own for base in of.node.bases)
         return ABSENT if is_known and not self.is_filled(of) else UNKNOWN
 
     def is_filled(self, of: Object) -> bool:
@@ -444,13 +444,13 @@ class Members:
             return UNKNOWN, is_made
         agreed = len(values) > 1 and one_parameter(of.names, values)
         is_plain = agreed or not any(place_context(file, store).tests for store in stores)
-        found: dict[object, Expression] = {}
+        stored: dict[object, Expression] = {}
         for value in values[:1] if agreed else values:
             assert value is not None
             where = self._substituted(of, Expression(file, of.names, value), depth)
-            found[where.place] = where
+            stored[where.place] = where
         filled = [is_empty(value) for value in values]
-        return Member(tuple(found.values()), option=name, is_open=not is_plain or any(filled)), is_made
+        return Member(tuple(stored.values()), option=name, is_open=not is_plain or any(filled)), is_made
 
     def _saved_parameters(self, of: ClassObject, depth: int) -> Member | None:
         """Return what Lightning keeps of the parameters: `self.save_hyperparameters()`; None where it keeps nothing."""
@@ -466,10 +466,10 @@ class Members:
 
     def _of_parameters(self, of: ParametersObject, name: str) -> Member:
         """Return what a call gives to a parameter of a class."""
-        found = self._objects.method(of.of, "__init__")
-        if found is None:
+        method = self._objects.method(of.of, "__init__")
+        if method is None:
             return UNKNOWN
-        inside, function = found
+        inside, function = method
         arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
         if name not in {argument.arg for argument in arguments}:
             return ABSENT if function.args.kwarg is None else UNKNOWN
@@ -483,10 +483,15 @@ class Members:
         bindings = where.names.bindings(node) if isinstance(node, ast.Name) else []
         bound = bindings[0] if len(bindings) == 1 else None
         function = function_of(where.file, bound) if isinstance(bound, ast.arg) else None
-        if of.made is None or function is None or function.name != "__init__" or not isinstance(of.made.node, ast.Call):
+        if (
+            of.maker is None
+            or function is None
+            or function.name != "__init__"
+            or not isinstance(of.maker.node, ast.Call)
+        ):
             return where
         inside = Expression(where.file, where.names, node)
-        return where._replace(given=self._objects.arguments(of.made, of.made.node, inside, function))
+        return where._replace(given=self._objects.arguments(of.maker, of.maker.node, inside, function))
 
     # --- modules, tables, keywords ---
 
@@ -500,13 +505,13 @@ class Members:
             path = self._sources.project.module_path(f".{_dotted_path(of.path)}.{name}", of.path)
             return UNKNOWN if path is None else Member(objects=(ModuleObject(path),))
         values = [assigned_value(file, binding) for binding in bindings]
-        here = Expression(file, names, ast.copy_location(ast.Name(name, ast.Load()), bindings[0]))
+        name_in_module = Expression(file, names, ast.copy_location(ast.Name(name, ast.Load()), bindings[0]))
         if all(value is not None and not isinstance(value, (ast.Tuple, ast.List)) for value in values):
-            where = tuple(here.part(value) for value in values if value is not None)
+            where = tuple(name_in_module.part(value) for value in values if value is not None)
             return Member(where, option=name, is_open=len(where) > 1 or is_empty(values[0]))
-        found = [self._objects.of_binding(here, binding, depth) for binding in bindings]
-        objects = {each.key: each for some in found for each in some or ()}
-        is_told = all(each is not None for each in found)
+        meanings = [self._objects.of_binding(name_in_module, binding, depth) for binding in bindings]
+        objects = {each.key: each for some in meanings for each in some or ()}
+        is_told = all(each is not None for each in meanings)
         if len(bindings) == 1 and isinstance(bindings[0], ast.alias):
             origin = names.binding_origin(bindings[0]) or ""
             module, _, member = origin.rpartition(".")
@@ -564,7 +569,7 @@ class Members:
         given = [each for each in by_settings if each.is_there]
         if len(given) == 1 == len(by_settings) and not values and not absent:
             return given[0]
-        if given and any(each.known or each.objects or not each.values for each in given):
+        if given and any(each.value or each.objects or not each.values for each in given):
             return UNKNOWN
         values += (value for each in given for value in each.values)
         if not values:

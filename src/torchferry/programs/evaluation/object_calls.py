@@ -32,18 +32,18 @@ _SAY_PARTS = ("children(", "modules(", "_modules", "getattr(")
 """How a class calls its parts without their names."""
 
 
-def calls_of_object(uses: Uses, made: Place, defined: PythonFile, owner: ast.ClassDef) -> list[Place] | None:
+def calls_of_object(uses: Uses, maker: Place, defined: PythonFile, owner: ast.ClassDef) -> list[Place] | None:
     """Return where an object is called that a call of a class makes, by what is called; None where nobody knows.
 
     Args:
         uses: Where names are used.
-        made: What is called to make the object.
+        maker: What is called to make the object.
         defined: The file of the class.
         owner: The class.
     """
-    loaded = uses.sources.file(made.path)
-    call = loaded[0].parents.get(made.node) if loaded is not None and made.node is not None else None
-    if loaded is None or not isinstance(call, ast.Call) or call.func is not made.node:
+    loaded = uses.sources.file(maker.path)
+    call = loaded[0].parents.get(maker.node) if loaded is not None and maker.node is not None else None
+    if loaded is None or not isinstance(call, ast.Call) or call.func is not maker.node:
         return None
     if not _means(loaded[0], loaded[1], call.func, defined, owner) or any(
         isinstance(part, ast.FunctionDef) and part.name == "__call__" for part in owner.body
@@ -55,9 +55,9 @@ def calls_of_object(uses: Uses, made: Place, defined: PythonFile, owner: ast.Cla
     return uses.object_calls[call]
 
 
-def _found_calls(uses: Uses, file: PythonFile, names: Names, made: ast.expr) -> list[Place] | None:
+def _found_calls(uses: Uses, file: PythonFile, names: Names, maker: ast.expr) -> list[Place] | None:
     calls: list[Place] = []
-    waiting: list[tuple[PythonFile, Names, ast.expr]] = [(file, names, made)]
+    waiting: list[tuple[PythonFile, Names, ast.expr]] = [(file, names, maker)]
     met: set[ast.expr] = set()
     while waiting:
         file, names, value = waiting.pop()

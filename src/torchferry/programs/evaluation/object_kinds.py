@@ -24,7 +24,7 @@ class ClassObject(NamedTuple):
         file: The file that defines it.
         names: What names mean there.
         node: Its definition.
-        made: The call that makes the object; None for the class itself, or where it is not known.
+        maker: The call that makes the object; None for the class itself, or where it is not known.
         by_options: Whether the command line fills its fields.
         prefix: What stands before the names of its fields there: `model.` for the fields of `config.model`.
     """
@@ -32,14 +32,14 @@ class ClassObject(NamedTuple):
     file: PythonFile
     names: Names
     node: ast.ClassDef
-    made: Expression | None = None
+    maker: Expression | None = None
     by_options: bool = False
     prefix: str = ""
 
     @property
     def key(self) -> object:
         """What it is known by."""
-        return "class", self.file.path, self.node.lineno, None if self.made is None else self.made.place
+        return "class", self.file.path, self.node.lineno, None if self.maker is None else self.maker.place
 
 
 class ModuleObject(NamedTuple):
@@ -189,7 +189,7 @@ class Member(NamedTuple):
 
     Attributes:
         values: The expressions that it may have as its value.
-        known: Its value, where no expression of the project gives it.
+        value: Its value, where no expression of the project gives it.
         objects: What it is, where it is an object that no expression gives.
         option: What must be said for another value, where the value itself says nothing.
         is_open: Whether it may have other values too.
@@ -197,7 +197,7 @@ class Member(NamedTuple):
     """
 
     values: tuple[Expression, ...] = ()
-    known: DefaultValue | None = None
+    value: DefaultValue | None = None
     objects: tuple[Object, ...] = ()
     option: str = ""
     is_open: bool = False
@@ -250,10 +250,10 @@ def layers_of(of: Object) -> tuple[Object, ...]:
 def whole_key(of: Object) -> Hashable | None:
     """Return all that tells an object from others; None where what one call gives is a part of it."""
     if isinstance(of, ClassObject):
-        made = of.made
-        if made is not None and made.given:
+        maker = of.maker
+        if maker is not None and maker.given:
             return None
-        return of.node, None if made is None else made.node, of.by_options, of.prefix
+        return of.node, None if maker is None else maker.node, of.by_options, of.prefix
     if isinstance(of, TableObject):
         return None if of.where.given else of.where.node
     return of.path if isinstance(of, ModuleObject) else None
@@ -266,7 +266,7 @@ def keys_of(of: Object) -> tuple[object, ...]:
     """
     if isinstance(of, SettingsObject) and not of.by_hydra and len(of.files) > 1:
         return (of.key, *(of._replace(files=(file,)).key for file in of.files))
-    return (of.key, of._replace(made=None).key) if isinstance(of, ClassObject) else (of.key,)
+    return (of.key, of._replace(maker=None).key) if isinstance(of, ClassObject) else (of.key,)
 
 
 def is_record(of: TableObject) -> bool:

@@ -136,9 +136,9 @@ class Objects:
         return self._of_call(where, node, depth)
 
     @staticmethod
-    def _union(found: Iterable[tuple[Object, ...] | None]) -> tuple[Object, ...] | None:
+    def _union(parts: Iterable[tuple[Object, ...] | None]) -> tuple[Object, ...] | None:
         union: dict[object, Object] = {}
-        for objects in found:
+        for objects in parts:
             if objects is None or len(union) > _MOST_OBJECTS:
                 return None
             union |= {each.key: each for each in objects}
@@ -164,13 +164,13 @@ class Objects:
         if member.objects:
             return member.objects
         if member.values:
-            found = self._union(self.of(value, depth) for value in member.values)
-            if found is None or not isinstance(of, ClassObject) or not of.by_options:
-                return found
+            objects = self._union(self.of(value, depth) for value in member.values)
+            if objects is None or not isinstance(of, ClassObject) or not of.by_options:
+                return objects
             prefix = f"{of.prefix}{name}."
             return tuple(
                 each._replace(by_options=True, prefix=prefix) if isinstance(each, ClassObject) else each
-                for each in found
+                for each in objects
             )
         if isinstance(of, OtherObject):
             return (of._replace(names=(*of.names, name)),)
@@ -256,15 +256,15 @@ class Objects:
 
     def _itself(self, of: ClassObject) -> tuple[Object, ...] | None:
         """Return what `self` may be: an object of a class, or of one that is derived from it and made somewhere."""
-        made = tuple(islice(filter(lambda each: self._may_be_made(each.node), self._derived(of)), _MOST_DERIVED + 1))
-        if not made or len(made) > _MOST_DERIVED:
-            return (of,) if not made else None
-        return (of, *made) if self._may_be_made(of.node) else made
+        derived = tuple(islice(filter(lambda each: self._may_be_made(each.node), self._derived(of)), _MOST_DERIVED + 1))
+        if not derived or len(derived) > _MOST_DERIVED:
+            return (of,) if not derived else None
+        return (of, *derived) if self._may_be_made(of.node) else derived
 
     def _may_be_made(self, node: ast.ClassDef) -> bool:
         """Whether somebody may make an object of a class: by its name, by what a decorator keeps, by settings."""
-        kept = {last_name(each) for each in node.decorator_list} - _PLAIN_DECORATORS
-        return bool(kept) or self.facts.names_class(node.name) or self.facts.config.files.names_class(node.name)
+        registering = {last_name(each) for each in node.decorator_list} - _PLAIN_DECORATORS
+        return bool(registering) or self.facts.names_class(node.name) or self.facts.config.files.names_class(node.name)
 
     def _derived(self, of: ClassObject) -> Iterator[ClassObject]:
         """Yield the classes of the program that are derived from one, and from these, by their names."""
@@ -298,7 +298,7 @@ class Objects:
             if filled is not None:
                 return filled
         owner = file.parents.get(function)
-        found: list[tuple[Object, ...] | None] = []
+        results: list[tuple[Object, ...] | None] = []
         calls = [*self.facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             calls += inherited_calls(self.facts, owner)
@@ -310,11 +310,11 @@ class Objects:
             of = (file, names) if given.path == file.path and given.value is default_of(function.args, argument) else (
                 other, other_names
             )  # fmt: skip
-            found.append(self.of(Expression(*of, given.value), depth))
-            if found[-1] is None:
+            results.append(self.of(Expression(*of, given.value), depth))
+            if results[-1] is None:
                 return None
-        found += self._from_settings(file, names, function, argument, depth)
-        return self._union(found) if found else None
+        results += self._from_settings(file, names, function, argument, depth)
+        return self._union(results) if results else None
 
     def _from_settings(
         self, file: PythonFile, names: Names, function: FunctionNode, argument: ast.arg, depth: int
@@ -354,9 +354,9 @@ class Objects:
         defined = self.defined(where, node)
         if defined is None and _makes_own_class(where, node):
             classes = self.of(where.part(node.func), depth) or ()
-            asked = [each for each in classes if isinstance(each, ClassObject) and each.made is None]
+            asked = [each for each in classes if isinstance(each, ClassObject) and each.maker is None]
             if asked and len(asked) == len(classes):
-                return self._union(self._made(each._replace(made=where), where, node) for each in asked)
+                return self._union(self._made(each._replace(maker=where), where, node) for each in asked)
         if isinstance(defined, tuple):
             file, names, definition = defined
             if isinstance(definition, ast.ClassDef):
@@ -450,11 +450,11 @@ class Objects:
                 return (OtherObject(where.place),)
             return self._parsed(of, lists, element or 0, depth) if name in _PARSED else None
         if isinstance(of, ClassObject):
-            found = self.method(of, name)
-            if found is not None:
-                inside, function = found
-                itself = of.made if of.made is not None else where.part(node.func.value)  # type: ignore[attr-defined]
-                return self._returned(where, node, inside, function, given_itself(found, itself), depth, element)
+            method = self.method(of, name)
+            if method is not None:
+                inside, function = method
+                itself = of.maker if of.maker is not None else where.part(node.func.value)  # type: ignore[attr-defined]
+                return self._returned(where, node, inside, function, given_itself(method, itself), depth, element)
             if name in _PARSED:
                 is_tap = "Tap" in {last_name(base) for base in of.node.bases}
                 return (of._replace(by_options=True),) if is_tap else (OptionsObject(None),)
@@ -465,7 +465,7 @@ class Objects:
             if name in _SAME and not node.args:
                 return (of,)
             parsers = [self.of(where.part(part), depth) for part in node.args[:2]]
-            handed = [each for found in parsers for each in found or () if isinstance(each, ParserObject)]
+            handed = [each for method in parsers for each in method or () if isinstance(each, ParserObject)]
             return tuple(handed[:1]) or (OtherObject(where.place),)
         return (of,) if name in _SAME else None
 
@@ -517,22 +517,22 @@ class Objects:
             if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and part.name == name:
                 return Expression(of.file, of.names, ast.copy_location(ast.Name(name, ast.Load()), part)), part
         for base in self.bases(of) if depth < _DEEPEST else ():
-            found = self.method(base, name, depth + 1)
-            if found is not None:
-                return found
+            inherited = self.method(base, name, depth + 1)
+            if inherited is not None:
+                return inherited
         return None
 
     def bases(self, of: ClassObject) -> Iterator[ClassObject]:
         """Yield the bases of a class that are the project's."""
         for base in of.node.bases:
             for each in self.of(Expression(of.file, of.names, base), _DEEPEST // 2) or ():
-                if isinstance(each, ClassObject) and each.made is None and each.node is not of.node:
+                if isinstance(each, ClassObject) and each.maker is None and each.node is not of.node:
                     yield each._replace(by_options=of.by_options)
 
     def _settings(self, named: Expression, depth: int) -> tuple[Object, ...] | None:
         path = self.path(named, depth)
-        found = self.facts.opened(path) if path is not None else None
-        return (SettingsObject((ComposedFile(found, ""),)),) if found is not None else None
+        opened = self.facts.opened(path) if path is not None else None
+        return (SettingsObject((ComposedFile(opened, ""),)),) if opened is not None else None
 
 
 @per_file

@@ -84,10 +84,10 @@ class Operations:
 
     def of_attribute(self, where: Expression, node: ast.Attribute, depth: int) -> DefaultValue | None:
         """Return a part of a path: `Path(x).suffix`."""
-        known = self._values.value(where.part(node.value), depth + 1) if node.attr in _OF_PATH else None
-        if known is None or not isinstance(known.value, str):
+        path = self._values.value(where.part(node.value), depth + 1) if node.attr in _OF_PATH else None
+        if path is None or not isinstance(path.value, str):
             return None
-        return known._replace(value=getattr(PurePosixPath(known.value), node.attr))
+        return path._replace(value=getattr(PurePosixPath(path.value), node.attr))
 
     def of_operator(self, where: Expression, node: ast.BinOp | ast.UnaryOp, depth: int) -> DefaultValue | None:
         """Return what an operator makes of values: `-1`, numbers, texts that are put together."""
@@ -124,12 +124,12 @@ class Operations:
     def _computed(
         self, where: Expression, compute: Callable[..., object], parts: list[ast.expr], depth: int
     ) -> DefaultValue | None:
-        known: list[DefaultValue] = []
+        operands: list[DefaultValue] = []
         for part in parts:
-            known.append(self._values.value(where.part(part), depth + 1))
-            if not _is_small(known[-1].value):
+            operands.append(self._values.value(where.part(part), depth + 1))
+            if not _is_small(operands[-1].value):
                 return None
-        given = [each.value for each in known]
+        given = [each.value for each in operands]
         if compute is operator.mul and not all(isinstance(each, (int, float)) for each in given):
             return None
         if compute is operator.mod and isinstance(given[0], str):
@@ -148,8 +148,8 @@ class Operations:
             value = Unordered(value)
         elif not isinstance(value, (str, int, float, tuple)) and value is not None:
             value = tuple(value) if isinstance(value, (list, reversed)) else UNDETERMINED
-        option = next((each.option for each in known if each.option), "")
-        return DefaultValue(value, option, any(each.guard for each in known)) if _is_small(value) else None
+        option = next((each.option for each in operands if each.option), "")
+        return DefaultValue(value, option, any(each.guard for each in operands)) if _is_small(value) else None
 
 
 def _is_small(value: object) -> bool:

@@ -22,7 +22,7 @@ from torchferry.programs.evaluation.program_facts import ProgramFacts, agreed
 from torchferry.programs.options.answers import Answer, DefaultValue, Truth
 from torchferry.programs.options.argument_lists import GivenWords
 from torchferry.programs.options.switches import UNDETERMINED, Switch, said_of
-from torchferry.programs.options.switches import said as command_options
+from torchferry.programs.options.switches import options_in as command_options
 from torchferry.programs.syntax.parameters import Expression
 from torchferry.programs.syntax.per_file import once_per_file
 from torchferry.programs.syntax.place_context import PlaceContext, place_context
@@ -70,43 +70,43 @@ class OptionMembers:
     def of_options(self, of: OptionsObject, name: str, depth: int) -> Member:
         """Return what a parser has read of an option: as the command says it, else its default."""
         switches = self._facts.options(name)
-        said = self._said(of.words, name, switches)
-        if said is not None:
-            return Member(known=said)
+        option = self._said(of.words, name, switches)
+        if option is not None:
+            return Member(value=option)
         if of.parser is not None:
             family = self._family(of.parser, depth)
             switches = tuple(each for each in switches if self._is_of(each, family, depth))
             given = self._of_given_defaults(family, name, depth)
             if given.is_there:
                 return given
-        known = agreed(switches, self._facts)
-        return ABSENT if known is None else Member(known=known)
+        default = agreed(switches, self._facts)
+        return ABSENT if default is None else Member(value=default)
 
     def _said(self, words: GivenWords, name: str, switches: Sequence[Switch]) -> DefaultValue | None:
         """Return what the words that a parser reads say of an option; None where they say nothing."""
         if not words.is_whole:
             return DefaultValue(UNDETERMINED)
-        said = self._facts.said(name) if words.by_command else None
+        option = self._facts.option_value(name) if words.by_command else None
         values = said_of(name, command_options(words.words), switches) if words.words else None
         if values is None:
-            return said
-        return DefaultValue(values[0]) if said is None or said.value == values[0] else DefaultValue(UNDETERMINED)
+            return option
+        return DefaultValue(values[0]) if option is None or option.value == values[0] else DefaultValue(UNDETERMINED)
 
     def _family(self, parser: ParserObject, depth: int) -> frozenset[object]:
         """Return a parser with its parents."""
         family: dict[object, ParserObject] = {}
         todo = [parser]
         while todo:
-            one = todo.pop()
-            if one.key in family:
+            each_parser = todo.pop()
+            if each_parser.key in family:
                 continue
-            family[one.key] = one
-            call = one.where.node
+            family[each_parser.key] = each_parser
+            call = each_parser.where.node
             assert isinstance(call, ast.Call)
             parents = next((each.value for each in call.keywords if each.arg == "parents"), None)
             for part in parents.elts if isinstance(parents, (ast.List, ast.Tuple)) else ():
-                found = self._objects.of(one.where.part(part), depth) or ()
-                todo += (each for each in found if isinstance(each, ParserObject))
+                parts = self._objects.of(each_parser.where.part(part), depth) or ()
+                todo += (each for each in parts if isinstance(each, ParserObject))
         return frozenset(family)
 
     def _of_given_defaults(self, family: frozenset[object], name: str, depth: int) -> Member:
@@ -153,41 +153,41 @@ class OptionMembers:
         reference = _REFERENCE.fullmatch(text)
         dots = len(reference["up"]) if reference is not None else 0
         if reference is None or depth > _DEEPEST or dots > len(keys):
-            return Member(known=DefaultValue(UNDETERMINED))
+            return Member(value=DefaultValue(UNDETERMINED))
         place_context = keys[: len(keys) - dots] if dots else ()
         path = (*place_context, *str(reference["keys"]).split("."))
-        found = self.of_settings(of._replace(keys=path[:-1]), path[-1], depth + 1)
-        return found if found.is_there else Member(known=DefaultValue(UNDETERMINED))
+        member = self.of_settings(of._replace(keys=path[:-1]), path[-1], depth + 1)
+        return member if member.is_there else Member(value=DefaultValue(UNDETERMINED))
 
     def of_settings(self, of: SettingsObject, name: str, depth: int = 0) -> Member:
         """Return what settings files say below some keys; of hydra, the command before them."""
         keys = (*of.keys, name)
-        found = []
+        values = []
         for file in of.files:
             package = tuple(part for part in file.package.split(".") if part)
             if keys[: len(package)] == package:
                 value = self._facts.config.value(file.path, keys[len(package) :], is_composed=of.by_hydra)
-                found.append(value)
+                values.append(value)
             elif package[: len(keys)] == keys:
-                found.append(GROUP)
-        told = [value for value in found if value is not NO_KEY]
-        said = self._facts.said(".".join(keys)) if of.by_hydra and GROUP not in told else None
-        if said is not None:
-            return Member(known=said)
+                values.append(GROUP)
+        settled = [value for value in values if value is not NO_KEY]
+        option = self._facts.option_value(".".join(keys)) if of.by_hydra and GROUP not in settled else None
+        if option is not None:
+            return Member(value=option)
         if not of.files:
             return UNKNOWN
-        if not told:
+        if not settled:
             return ABSENT
-        if any(value is GROUP for value in told):
+        if any(value is GROUP for value in settled):
             return Member(objects=(of._replace(keys=keys),), is_open=True)
-        if of.by_hydra and found[0] is not NO_KEY and self._facts.config.is_last(of.files[0].path):
-            told = told[:1]  # the primary file says it over what it takes in
-        first = told[0]
-        if any(type(value) is not type(first) or value != first for value in told):
+        if of.by_hydra and values[0] is not NO_KEY and self._facts.config.is_last(of.files[0].path):
+            settled = settled[:1]  # the primary file says it over what it takes in
+        first = settled[0]
+        if any(type(value) is not type(first) or value != first for value in settled):
             first = UNDETERMINED
         if isinstance(first, str) and ("${" in first or first == _MANDATORY):
             return self._interpolated(of, first, keys, depth)
-        return Member(known=DefaultValue(first, ".".join(keys) if of.by_hydra else name))
+        return Member(value=DefaultValue(first, ".".join(keys) if of.by_hydra else name))
 
 
 _LOADS_SETTINGS = lazy_regex(r"\b(?:safe_load|full_load|unsafe_load|load|loads|read_yaml|load_yaml)\(")
@@ -211,7 +211,7 @@ def names_in(facts: ProgramFacts, tables: Collection[object]) -> list[str] | Non
         facts: What depends on the program.
         tables: What the table may be.
     """
-    told: set[str] = set()
+    names: set[str] = set()
     for table in tables:
         if not isinstance(table, SettingsObject) or table.by_hydra or not table.files:
             return None
@@ -219,14 +219,14 @@ def names_in(facts: ProgramFacts, tables: Collection[object]) -> list[str] | Non
             below = None if package else facts.config.keys_below(path, table.keys)
             if below is None:
                 return None
-            told |= below
-    return [f"{name}{WHOLE}" for name in sorted(told)] if tables else None
+            names |= below
+    return [f"{name}{WHOLE}" for name in sorted(names)] if tables else None
 
 
 def may_be_merged(facts: ProgramFacts, name: str) -> bool:
     """Whether settings that are taken in may say a name: those of the command, or any where it names none."""
-    if facts.said(name) is not None:
+    if facts.option_value(name) is not None:
         return True
     paths = facts.settings() or sorted(facts.config.files.documents)
-    said = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(name)}[\"']?[ \t]*:")
-    return any(said.search(facts.config.files.text(path)) for path in paths)
+    pattern = re.compile(rf"(?m)^[ \t-]*[\"']?{re.escape(name)}[\"']?[ \t]*:")
+    return any(pattern.search(facts.config.files.text(path)) for path in paths)

@@ -71,16 +71,16 @@ class ParserWords:
             return _UNTOLD
         owner = loaded[0].parents.get(function)
         default = default_of(function.args, argument)
-        found: dict[GivenWords, None] = {}
+        words: dict[GivenWords, None] = {}
         for number, (file, names, call) in enumerate(self._facts.calls_of(loaded[0], function)):
             bound = is_given_by_python(owner, function, call)
             given = given_by(key.path, function, call, file.path, bound=bound).get(key)
-            if given is None or number >= MOST_CALLS or len(found) > _MOST_LISTS:
+            if given is None or number >= MOST_CALLS or len(words) > _MOST_LISTS:
                 return _UNTOLD
             of = loaded if given.value is default else (file, names)
-            found |= dict.fromkeys(words_of(Expression(*of, given.value), self._passed))
-        if found:
-            return tuple(found)
+            words |= dict.fromkeys(words_of(Expression(*of, given.value), self._passed))
+        if words:
+            return tuple(words)
         return (OF_COMMAND,) if default is None else words_of(Expression(*loaded, default), self._passed)
 
 

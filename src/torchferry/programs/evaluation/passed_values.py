@@ -121,20 +121,20 @@ class PassedValues:
             self._values.of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings
         ]
         if not values:
-            made = called_as(file, function) if is_made else ""
-            if made and self._may_be_chosen(made, argument.arg):
+            maker = called_as(file, function) if is_made else ""
+            if maker and self._may_be_chosen(maker, argument.arg):
                 return UNKNOWN_VALUE
             words = self._facts.sources.words
             by_library, by_fire = self._facts.makes_commands(function.name)
             if not by_library and file.path not in words.holding_any(COMMAND_LIBRARIES):
                 return default
-            said = self._facts.said(argument.arg) if declaration(argument.annotation) is None else None
+            option = self._facts.option_value(argument.arg) if declaration(argument.annotation) is None else None
             is_of_fire = by_fire or file.path in words.holding("Fire")
-            if said is None and function.name != "__init__" and is_of_fire:
+            if option is None and function.name != "__init__" and is_of_fire:
                 files = map(self._facts.sources.file, words.holding("Fire"))
-                said = words_behind(self._words(), {function.name, *commands_in(files)})
+                option = words_behind(self._words(), {function.name, *commands_in(files)})
             is_fixed = default_node is None or default.value is UNDETERMINED or default.option
-            return said or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
+            return option or (default if is_fixed else default._replace(option="--" + argument.arg.replace("_", "-")))
         return alike(values)
 
     def _may_be_chosen(self, called: str, name: str) -> bool:
@@ -150,14 +150,14 @@ class PassedValues:
             default = next((each.value for each in call.keywords if each.arg == "default"), None)
             default = call.args[0] if default is None and call.args else default
         call = call or declaration(argument.annotation)
-        known = self._values.value(where.part(default), depth + 1) if default is not None else UNKNOWN_VALUE
+        default_value = self._values.value(where.part(default), depth + 1) if default is not None else UNKNOWN_VALUE
         if call is None:
-            return known
-        said = said_of_declared(call, argument.arg, self._facts.said)
-        if said is None and last_name(call.func) == "Argument":
-            said = words_behind(self._words(), ())
+            return default_value
+        option = said_of_declared(call, argument.arg, self._facts.option_value)
+        if option is None and last_name(call.func) == "Argument":
+            option = words_behind(self._words(), ())
         flag = next(iter(flags_of(call)), f"--{argument.arg}")
-        return said or known._replace(option=flag.partition("/")[0].replace("_", "-"))
+        return option or default_value._replace(option=flag.partition("/")[0].replace("_", "-"))
 
     def _words(self) -> Iterator[str | None]:
         """Yield the words of the command."""
@@ -169,7 +169,7 @@ class PassedValues:
         declared = tuple(each for each in self._facts.options(name) if each.path == file.path and each.line in lines)
         if not declared:
             return None
-        return self._facts.said(name) or agreed(declared, self._facts)
+        return self._facts.option_value(name) or agreed(declared, self._facts)
 
     def _given(
         self, where: Expression, call: ast.Call, name: str, index: int, default: DefaultValue, depth: int

@@ -68,8 +68,8 @@ class PathValues:
             parts = [self.of(where.part(part.value if isinstance(part, ast.FormattedValue) else part), depth + 1)
                      for part in node.values]  # fmt: skip
             return None if any(part is None for part in parts) else "".join(map(str, parts))
-        known = self._value(where, min(depth, _DEEPEST_VALUE))
-        return known.value if isinstance(known.value, str) else None
+        text_value = self._value(where, min(depth, _DEEPEST_VALUE))
+        return text_value.value if isinstance(text_value.value, str) else None
 
     def _of_call(self, where: Expression, node: ast.Call, depth: int) -> str | None:
         name = last_name(node.func)
@@ -91,15 +91,15 @@ class PathValues:
             parts = [self.of(where.part(part), depth) for part in node.args]
             return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
         if name == "dirname":
-            found = self.of(where.part(inner), depth)
-            return None if found is None else _folder(found)
+            path = self.of(where.part(inner), depth)
+            return None if path is None else _folder(path)
         if name in _PATHS:
-            found = self.of(where.part(inner), depth)
+            path = self.of(where.part(inner), depth)
             more = node.args[1:] if name in ("Path", "PurePath") else []
-            parts = [found, *(self.of(where.part(part), depth) for part in more)]
+            parts = [path, *(self.of(where.part(part), depth) for part in more)]
             return None if any(part is None for part in parts) else posixpath.join(*map(str, parts))
-        known = self._value(where, min(depth, _DEEPEST_VALUE))
-        return known.value if isinstance(known.value, str) else None
+        value = self._value(where, min(depth, _DEEPEST_VALUE))
+        return value.value if isinstance(value.value, str) else None
 
 
 def _folder(path: str) -> str:

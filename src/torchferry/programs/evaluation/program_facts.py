@@ -175,12 +175,12 @@ class ProgramFacts:
 
     def _added_words(self) -> GivenWords:
         """Return the words that the program itself may add to what it is started with."""
-        found = GivenWords()
+        words = GivenWords()
         for path in self._ordered(self.sources.words.saying("argv", CHANGES_WORDS)):
             loaded = self.sources.file(path)
             if loaded is not None:
-                found = found.with_more(added_words(*loaded, is_started=path == self.program.path))
-        return found
+                words = words.with_more(added_words(*loaded, is_started=path == self.program.path))
+        return words
 
     # --- what depends on the program ---
 
@@ -361,7 +361,7 @@ class ProgramFacts:
         self.give_up()
         return False
 
-    def said(self, name: str) -> DefaultValue | None:
+    def option_value(self, name: str) -> DefaultValue | None:
         """Return the value of an option or a key in the command: None for none, `UNDETERMINED` for an unknown one."""
         return cast("DefaultValue | None", self.ask("said", name))
 
@@ -478,12 +478,12 @@ class ProgramFacts:
         return tuple(sorted((path for path in paths if path in self._order), key=self._order.__getitem__))
 
     def _options(self, name: str) -> tuple[Switch, ...]:
-        found: list[Switch] = []
+        switches: list[Switch] = []
         defining = self._board.defining(name)
         for path in self.paths if defining else ():
             if path in defining:
-                found += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
-        return tuple(found)
+                switches += (switch for switch in self._board.of(path).get(name, ()) if self._is_own(switch))
+        return tuple(switches)
 
     def _said_by(self, commands: CommandWords, name: str) -> DefaultValue | None:
         """Return what commands say of an option, by themselves or by a variable of the environment."""
@@ -491,21 +491,23 @@ class ProgramFacts:
         if self._joined is None:
             declared = self._flags() if commands.joined() else frozenset()
             self._joined = tuple(word for word in commands.joined() if word not in declared)
-        known = commands.option(name, switches, self._joined)
+        value = commands.option(name, switches, self._joined)
         if any(commands.option(each.name, (each,)) is not None for each in self._setting(name)):
             return DefaultValue(UNDETERMINED)
-        for switch in switches if known is None else ():
+        for switch in switches if value is None else ():
             said_before = commands.variable(switch.variable) if switch.variable else None
             if said_before is not None:
                 return DefaultValue(
-                    switch.said(str(said_before.value)) if said_before.value is not UNDETERMINED else UNDETERMINED
+                    switch.parsed(str(said_before.value)) if said_before.value is not UNDETERMINED else UNDETERMINED
                 )
-        return known
+        return value
 
     def _flags(self) -> frozenset[str]:
         """Return all options that the program declares, as they are said."""
         boards = map(self._board.of, self.paths)
-        return frozenset(flag for board in boards for each in board.values() for one in each for flag in one.flags)
+        return frozenset(
+            flag for board in boards for each in board.values() for switch in each for flag in switch.flags
+        )
 
     def _setting(self, name: str) -> Iterator[Switch]:
         """Yield the options whose own actions store something under another name."""
@@ -567,5 +569,7 @@ def agreed(switches: tuple[Switch, ...], facts: ProgramFacts) -> DefaultValue | 
     own = [each for each in switches if facts.is_started(each.path)] or switches
     if not own:
         return None
-    known = [DefaultValue(each.value, each.flag) for each in own]
-    return known[0] if all(each.agrees(known[0]) for each in known) else known[0]._replace(value=UNDETERMINED)
+    defaults = [DefaultValue(each.value, each.flag) for each in own]
+    return (
+        defaults[0] if all(each.agrees(defaults[0]) for each in defaults) else defaults[0]._replace(value=UNDETERMINED)
+    )

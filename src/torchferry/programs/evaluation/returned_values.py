@@ -68,10 +68,10 @@ class ReturnedValues:
         call = taken_apart(where.file, binding, 1)
         if call is None:
             return UNKNOWN_VALUE
-        found = import_of(where.names, call)
-        if found is None or found.how is not ImportTime.AS_PAIR:
+        imported = import_of(where.names, call)
+        if imported is None or imported.how is not ImportTime.AS_PAIR:
             return self.of(where.part(call), call, depth, part=1)
-        module = self._values.text(where.part(found.asked), depth) if found.asked is not None else None
+        module = self._values.text(where.part(imported.asked), depth) if imported.asked is not None else None
         present = self._values.is_present(module) if module is not None else None
         return UNKNOWN_VALUE if present is None else DefaultValue(present, guard=not present)
 
@@ -173,24 +173,24 @@ class ReturnedValues:
             asked_of: Iterable[Object] = self._objects.bases(ClassObject(where.file, where.names, around_it))
         else:
             asked_of = self._objects.of(itself, depth) or ()
-        told: list[DefaultValue] = []
+        values: list[DefaultValue] = []
         for each in asked_of:
             method = self._objects.method(each, name) if isinstance(each, ClassObject) else None
-            if method is None or not isinstance(each, ClassObject) or len(told) == _MOST_METHODS:
+            if method is None or not isinstance(each, ClassObject) or len(values) == _MOST_METHODS:
                 return UNKNOWN_VALUE
             if self._is_bound_again(method) or self._members.may_replace(each, name):
                 return UNKNOWN_VALUE
-            if name == "__call__" and each.made is None:
+            if name == "__call__" and each.maker is None:
                 return UNKNOWN_VALUE  # a call of the class makes an object
             inside, function = method
             if not isinstance(function, ast.FunctionDef) or not _gives_plain(inside.file, function):
                 return UNKNOWN_VALUE
             given = {
                 **self._objects.arguments(where, node, inside, function),
-                **given_itself(method, each.made if each.made is not None else itself),
+                **given_itself(method, each.maker if each.maker is not None else itself),
             }
-            told.append(self._of_function(inside._replace(given=given), node, function, depth, part))
-        return alike(told) if told else UNKNOWN_VALUE
+            values.append(self._of_function(inside._replace(given=given), node, function, depth, part))
+        return alike(values) if values else UNKNOWN_VALUE
 
     @staticmethod
     def _is_bound_again(method: tuple[Expression, FunctionNode]) -> bool:
@@ -212,8 +212,8 @@ class ReturnedValues:
             return self._attempted(inside, function, guarded, depth, part)
         if part is not None:
             return UNKNOWN_VALUE
-        found = self._first_returned(inside, returns, depth)
-        return self._asked_by_name(node, function) if found.value is UNDETERMINED and node.args else found
+        returned = self._first_returned(inside, returns, depth)
+        return self._asked_by_name(node, function) if returned.value is UNDETERMINED and node.args else returned
 
     def _first_returned(self, inside: Expression, returns: list[ast.Return], depth: int) -> DefaultValue:
         """Return what the first `return` gives back that a function comes to."""
@@ -224,11 +224,11 @@ class ReturnedValues:
                 return UNKNOWN_VALUE
             option, guard = option or answer.option, guard or answer.guard
             if answer.truth is Truth.YES:
-                known = (
+                value = (
                     DefaultValue(None) if each.value is None else self._values.value(inside.part(each.value), depth + 1)
                 )
-                return known if known.value is UNDETERMINED else known._replace(
-                    option=known.option or option, guard=known.guard or guard
+                return value if value.value is UNDETERMINED else value._replace(
+                    option=value.option or option, guard=value.guard or guard
                 )  # fmt: skip
         return UNKNOWN_VALUE
 

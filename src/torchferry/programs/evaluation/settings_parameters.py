@@ -136,9 +136,9 @@ class SettingsParameters:
             name: The name of the parameter.
         """
         words = self._sources.words
-        found = [*self._by_tables(file, of, name)] if words.holding(TARGET) else []
+        by_table = [*self._by_tables(file, of, name)] if words.holding(TARGET) else []
         if not words.holding_any(MAKING_WORDS) or not self._facts.config.names.any:
-            return found
+            return by_table
         namings = [*self._naming(file, of)] if self._facts.makes() else []
         making = self._makings() if namings else []
         index = _position(file, of, name) if namings else -1
@@ -148,17 +148,21 @@ class SettingsParameters:
                 continue
             group = files._replace(keys=(*files.keys, *named.keys[:-1]))
             of_name = self._members.of(group, named.keys[-1]) if named.keys else UNKNOWN
-            value = of_name.known.value if of_name.known is not None else UNDETERMINED
+            value = of_name.value.value if of_name.value is not None else UNDETERMINED
             if value is not UNDETERMINED and value != named.name:
                 continue  # another file, or the command, has something else made there
-            makes = ((one, where) for one, where in making if next(one.tests(named), self) is not self)
-            given = [each for one in makes for each in self._given(*one, named, group, name, index)]
+            makes = (
+                (each_making, where)
+                for each_making, where in making
+                if next(each_making.tests(named), self) is not self
+            )
+            given = [each for each_making in makes for each in self._given(*each_making, named, group, name, index)]
             if not given and self._facts.config.files.may_give(_called(of, file), name):
                 given = [UNKNOWN]
             if value is UNDETERMINED or not is_told:
                 given = [UNKNOWN if each.is_there else each for each in given]
-            found += given
-        return found
+            by_table += given
+        return by_table
 
     # --- what names a function or class ---
 
@@ -250,10 +254,10 @@ class SettingsParameters:
                 return given if is_only else UNKNOWN
         if any(self._members.of(group, key).is_there for key in _OF_HYDRA):
             return UNKNOWN
-        found = self._of_group(group, name)
-        if any(self._members.of(each, TARGET).is_there for each in found.objects):
+        values = self._of_group(group, name)
+        if any(self._members.of(each, TARGET).is_there for each in values.objects):
             return UNKNOWN  # an object is made of it before
-        return found
+        return values
 
     def _by_command_line(self, where: Expression, named: SettingsName, group: SettingsObject, name: str) -> Member:
         """Return what Lightning's command line gives: `class_path: nets.Net` with `init_args:` beside it."""
@@ -261,17 +265,17 @@ class SettingsParameters:
             str(each.value).endswith(f".{name}") for each in where.file.strings
         ):
             return UNKNOWN
-        said = self._facts.said(".".join((*group.keys, name)))
-        if said is not None:
-            return Member(known=said)
+        option = self._facts.option_value(".".join((*group.keys, name)))
+        if option is not None:
+            return Member(value=option)
         return self._of_group(group._replace(keys=(*group.keys, _INIT_ARGUMENTS)), name)
 
     def _of_group(self, group: SettingsObject, name: str) -> Member:
         """Return what settings say below some keys, or the words of the command in their place."""
-        found = self._members.of(group, name)
-        said = self._facts.said(".".join((*group.keys, name))) if not group.by_hydra and group.keys else None
-        if said is not None:
-            return Member(known=said)
+        member = self._members.of(group, name)
+        option = self._facts.option_value(".".join((*group.keys, name))) if not group.by_hydra and group.keys else None
+        if option is not None:
+            return Member(value=option)
         merges = self._facts.ask("merges", "")
         assert isinstance(merges, _Merges)
         said_there = _MERGED.format(re.escape(name))
@@ -279,21 +283,21 @@ class SettingsParameters:
             return UNKNOWN
         if self._is_overridden(name):
             return UNKNOWN
-        if found.is_there and (merges.is_open or self._members.may_be_set(group, name)):
+        if member.is_there and (merges.is_open or self._members.may_be_set(group, name)):
             return UNKNOWN
-        return found._replace(is_open=found.is_open and not found.objects)
+        return member._replace(is_open=member.is_open and not member.objects)
 
     def _is_overridden(self, name: str) -> bool:
         """Whether a text may override a key where hydra composes settings: `"++net.fast=True"`."""
         if not self._facts.calling(_COMPOSES):
             return False
-        said = re.compile(_OVERRIDE.format(re.escape(name)))
+        pattern = re.compile(_OVERRIDE.format(re.escape(name)))
         for path in self._facts.mentioning(name):
-            loaded = self._sources.file(path) if said.search(self._sources.text(path)) is not None else None
+            loaded = self._sources.file(path) if pattern.search(self._sources.text(path)) is not None else None
             if loaded is None:
                 continue
             file, names = loaded
-            texts = (text for text in file.strings if said.match(f'"{text.value!s}') is not None)
+            texts = (text for text in file.strings if pattern.match(f'"{text.value!s}') is not None)
             if any(self._may_run(Expression(file, names, text)) for text in texts):
                 return True
         return False
@@ -382,11 +386,11 @@ class SettingsParameters:
             if keys is not None and group is not None:
                 if _is_changed(where, table):
                     return UNKNOWN
-                found = self._of_group(group._replace(keys=(*group.keys, *keys)), name)
+                value = self._of_group(group._replace(keys=(*group.keys, *keys)), name)
             else:
-                found = self._members.unpacked(where.part(table), name, 1)
-            if found.is_there:
-                return found
+                value = self._members.unpacked(where.part(table), name, 1)
+            if value.is_there:
+                return value
         return ABSENT
 
     def _by_tables(self, file: PythonFile, of: FunctionNode | ast.ClassDef, name: str) -> Iterator[Member]:
@@ -428,42 +432,42 @@ class SettingsParameters:
 
     def _found_sites(self, making: Instantiation, where: Expression) -> tuple[_Site, ...] | None:
         call = _call_around(where.file, making.node)
-        found: list[_Site] = []
-        is_whole = call is not None and self._follow(where.part(call), making.name, found, 0)
-        return tuple(found) if is_whole and len(found) <= _MOST_SITES else None
+        sites: list[_Site] = []
+        is_whole = call is not None and self._follow(where.part(call), making.name, sites, 0)
+        return tuple(sites) if is_whole and len(sites) <= _MOST_SITES else None
 
-    def _follow(self, what: Expression, name: ast.expr | None, found: list[_Site], depth: int) -> bool:
+    def _follow(self, followed: Expression, name: ast.expr | None, sites: list[_Site], depth: int) -> bool:
         """Add the calls of what an expression imports; say whether all were met."""
-        file, node = what.file, what.node
+        file, node = followed.file, followed.node
         parent = file.parents.get(node)
-        if depth > _DEEPEST or len(found) > _MOST_SITES:
+        if depth > _DEEPEST or len(sites) > _MOST_SITES:
             return False
         if isinstance(parent, ast.Call):
             if parent.func is node:
-                found.append(_Site(what.part(parent), _settings_around(name)))
+                sites.append(_Site(followed.part(parent), _settings_around(name)))
                 return True
             if last_name(parent.func) in _ONLY_ASKED:
                 return True
             is_member = last_name(parent.func) == "getattr" and parent.args[:1] == [node]
-            return is_member and self._follow(what.part(parent), name, found, depth)
+            return is_member and self._follow(followed.part(parent), name, sites, depth)
         if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
             target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
             if not isinstance(target, ast.Name):
                 return False
-            uses = [use for use in what.names.uses_of(target) if isinstance(use.ctx, ast.Load)]
-            return all(self._follow(what.part(use), name, found, depth + 1) for use in uses)
+            uses = [use for use in followed.names.uses_of(target) if isinstance(use.ctx, ast.Load)]
+            return all(self._follow(followed.part(use), name, sites, depth + 1) for use in uses)
         if isinstance(parent, ast.Return):
-            return self._follow_return(what, name, found, depth)
+            return self._follow_return(followed, name, sites, depth)
         # a method of the class makes its objects by its own name, and those calls are met
         return isinstance(parent, (ast.Attribute, ast.Compare, ast.FormattedValue, ast.Expr))
 
-    def _follow_return(self, what: Expression, name: ast.expr | None, found: list[_Site], depth: int) -> bool:
+    def _follow_return(self, followed: Expression, name: ast.expr | None, sites: list[_Site], depth: int) -> bool:
         """Add the calls of what a function gives back; in what calls it, the name is what they give it."""
-        file = what.file
-        function = file.enclosing_function(what.node)
+        file = followed.file
+        function = file.enclosing_function(followed.node)
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
-        bindings = what.names.bindings(name) if isinstance(name, ast.Name) else []
+        bindings = followed.names.bindings(name) if isinstance(name, ast.Name) else []
         argument = bindings[0] if len(bindings) == 1 and isinstance(bindings[0], ast.arg) else None
         owner = file.parents.get(function)
         for other, names, call in self._facts.calls_of(file, function):
@@ -474,7 +478,7 @@ class SettingsParameters:
                 value = given.get(Parameter(file.path, function.lineno, argument.arg))
                 is_written = value is not None and value.path == other.path
                 inner = whole_name(other, names, value.value)[0] if value is not None and is_written else None
-            if not self._follow(Expression(other, names, call), inner, found, depth + 1):
+            if not self._follow(Expression(other, names, call), inner, sites, depth + 1):
                 return False
         return True
 

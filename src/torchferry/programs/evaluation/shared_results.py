@@ -41,11 +41,11 @@ class Question:
 
     def number(self, answer: object) -> int:
         """Return the number of an answer; equal ones have the same."""
-        said = self._said
-        if answer in said:
-            return said.index(answer)
-        said.append(answer)
-        return len(said) - 1
+        answers = self._said
+        if answer in answers:
+            return answers.index(answer)
+        answers.append(answer)
+        return len(answers) - 1
 
 
 class Dependencies:
@@ -126,7 +126,7 @@ class SharedTree(Generic[T]):
             tree = tree._behind.get(number(tree._asks))
         return None
 
-    def keep(self, facts: Mapping[Question, int], found: T) -> None:
+    def keep(self, facts: Mapping[Question, int], result: T) -> None:
         """Keep what was found for a program that gave some answers."""
         rest, tree = dict(facts), self
         while rest:
@@ -138,7 +138,7 @@ class SharedTree(Generic[T]):
                 return  # the other search gave up, or found something kept that this one did not
             tree = tree._behind.setdefault(rest.pop(tree._asks), SharedTree())
         if tree._asks is None:
-            tree._found = found
+            tree._found = result
 
 
 class ParameterTree(Generic[T]):
@@ -201,19 +201,19 @@ class GivenTrees(Generic[T]):
     def find(self, bound: Mapping[Parameter, BoundArgument], number: Callable[[Question], int]) -> T | None:
         """Return what was found where the same was given, for a program that answers the same; else None."""
         for tree in self._tree.values(bound):
-            found = tree.find(number)
-            if found is not None:
-                return found
+            result = tree.find(number)
+            if result is not None:
+                return result
         return None
 
     def keep(
-        self, consulted: Mapping[Parameter, BoundArgument | None], facts: Mapping[Question, int], found: T
+        self, consulted: Mapping[Parameter, BoundArgument | None], facts: Mapping[Question, int], result: T
     ) -> None:
         """Keep what was found where something was given."""
         place = self._tree.at(consulted)
         if place.value is None:
             place.value = SharedTree()
-        place.value.keep(facts, found)
+        place.value.keep(facts, result)
 
 
 class SharedResults:
@@ -274,11 +274,11 @@ class SharedAnswers:
         self, test: ast.expr, bound: Mapping[Parameter, BoundArgument], number: Callable[[Question], int]
     ) -> CachedAnswer | None:
         """Return an answer to a condition that holds for a program where some parameters are given, or None."""
-        told = self._told.get(test)
-        return told.find(bound, number) if told is not None else None
+        trees = self._told.get(test)
+        return trees.find(bound, number) if trees is not None else None
 
-    def keep(self, test: ast.expr, dependencies: Dependencies, told: CachedAnswer) -> None:
+    def keep(self, test: ast.expr, dependencies: Dependencies, answer: CachedAnswer) -> None:
         """Keep an answer for the programs to come: each condition is searched from its own beginning, also where it
         gives up.
         """
-        self._told.setdefault(test, GivenTrees()).keep(told.consulted, dependencies.facts, told)
+        self._told.setdefault(test, GivenTrees()).keep(answer.consulted, dependencies.facts, answer)

@@ -224,7 +224,7 @@ class ValueTypes:
     def _own_class(self, where: Expression, node: ast.expr) -> str | None:
         """Return a class of the project that an expression names."""
         objects = self._objects.of(where.part(node)) if isinstance(node, (ast.Name, ast.Attribute)) else None
-        own = [each for each in objects or () if isinstance(each, ClassObject) and each.made is None]
+        own = [each for each in objects or () if isinstance(each, ClassObject) and each.maker is None]
         return _of_class(own[0]) if len(own) == 1 == len(objects or ()) else None
 
     def _is_one(self, name: str, wanted: list[str | None]) -> bool | None:
@@ -300,8 +300,8 @@ class ValueTypes:
             return left
         if {TENSOR} in types and not any(ARRAY in each for each in types):
             is_told = types == [{TENSOR}, {TENSOR}] and not isinstance(node.op, ast.MatMult)
-            known = [each.dimensions for each in (left, right) if each is not None and each.dimensions is not None]
-            return _only(TENSOR, max(known) if is_told and len(known) == len(types) else None)
+            dimensions = [each.dimensions for each in (left, right) if each is not None and each.dimensions is not None]
+            return _only(TENSOR, max(dimensions) if is_told and len(dimensions) == len(types) else None)
         is_list = types[:1] == [{"list"}] and left is not None
         is_added = isinstance(node.op, ast.Add) and len(types) == 2 and types[0] == types[1]
         return left if is_list and (is_added or isinstance(node.op, ast.Mult)) else None
@@ -342,9 +342,9 @@ class ValueTypes:
             return _only("tuple" if argument is function.args.vararg else "dict")
         key = Parameter(where.file.path, function.lineno, argument.arg)
         given = where.given.get(key) or self._facts.given(key)
-        told = self._of(given, asks, depth + 1) if given is not None else None
-        if told is not None or function is asks or default_of(function.args, argument) is not None:
-            return told
+        given_type = self._of(given, asks, depth + 1) if given is not None else None
+        if given_type is not None or function is asks or default_of(function.args, argument) is not None:
+            return given_type
         return self._noted(where, argument.annotation)
 
     def _noted(self, where: Expression, annotation: ast.expr | None) -> ValueType | None:
@@ -381,10 +381,10 @@ class ValueTypes:
         """Return what a class or function of the project gives back."""
         file, names, own = defined
         if isinstance(own, ast.ClassDef):
-            made = ClassObject(file, names, own)
-            name = _of_class(made)
+            owner = ClassObject(file, names, own)
+            name = _of_class(owner)
             if name not in self._bases:
-                self._bases[name] = self._all_bases(made)
+                self._bases[name] = self._all_bases(owner)
             return _only(name)
         inside = Expression(file, names, node)
         yields = any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in nodes_in(own))
@@ -422,11 +422,11 @@ def _of_class(of: ClassObject) -> str:
 
 def _union(types: list[ValueType | None]) -> ValueType | None:
     """Return what is one of several values; None where one of them is not told."""
-    told = [each for each in types if each is not None]
-    if not told or len(told) < len(types):
+    known_types = [each for each in types if each is not None]
+    if not known_types or len(known_types) < len(types):
         return None
-    dimensions = {each.dimensions for each in told}
-    names = frozenset().union(*(each.types for each in told))
+    dimensions = {each.dimensions for each in known_types}
+    names = frozenset().union(*(each.types for each in known_types))
     return ValueType(names, dimensions.pop() if len(dimensions) == 1 else None)
 
 

@@ -128,10 +128,10 @@ class Values(ABC):
         if answer.truth is Truth.UNKNOWN:
             return UNKNOWN_VALUE
         taken = node.body if answer.truth is Truth.YES else node.orelse
-        known = self.value(where.part(taken), depth + 1)
-        if known.value is UNDETERMINED:
-            return known
-        return known._replace(option=known.option or answer.option, guard=known.guard or answer.guard)
+        chosen = self.value(where.part(taken), depth + 1)
+        if chosen.value is UNDETERMINED:
+            return chosen
+        return chosen._replace(option=chosen.option or answer.option, guard=chosen.guard or answer.guard)
 
     def _elements(
         self, where: Expression, nodes: Iterable[ast.expr | None], depth: int, *, is_set: bool
@@ -150,31 +150,31 @@ class Values(ABC):
             if isinstance(part, ast.FormattedValue) and (part.format_spec is not None or part.conversion > 0):
                 return UNKNOWN_VALUE
             inner = part.value if isinstance(part, ast.FormattedValue) else part
-            known = self.value(where.part(inner), depth + 1)
-            if not isinstance(known.value, str):
+            joined_value = self.value(where.part(inner), depth + 1)
+            if not isinstance(joined_value.value, str):
                 return UNKNOWN_VALUE
-            option = option or known.option
-            texts.append(known.value)
+            option = option or joined_value.option
+            texts.append(joined_value.value)
         return DefaultValue("".join(texts), option)
 
     def _either(self, where: Expression, node: ast.BoolOp, depth: int) -> DefaultValue:
         """Return what `a or b` is: the first one that decides, or the last one."""
         option = ""
         for part in node.values:
-            known = self.value(where.part(part), depth + 1)
-            if known.value is UNDETERMINED:
+            either = self.value(where.part(part), depth + 1)
+            if either.value is UNDETERMINED:
                 answer = self.answer(where.part(part), depth + 1)
                 if answer.truth is Truth.UNKNOWN:
                     is_false = self.answer(where, depth + 1).truth is Truth.NO
                     return DefaultValue(False) if is_false else UNKNOWN_VALUE
                 if answer.truth is Truth.NO or _is_boolean(part):
-                    known = DefaultValue(answer.truth is Truth.YES, answer.option, answer.guard)
+                    either = DefaultValue(answer.truth is Truth.YES, answer.option, answer.guard)
                 elif isinstance(node.op, ast.Or) or part is node.values[-1]:
                     return UNKNOWN_VALUE  # it is true, and nobody can tell what it is
-            option = known.option or option
-            if known.value is not UNDETERMINED and bool(known.value) is isinstance(node.op, ast.Or):
+            option = either.option or option
+            if either.value is not UNDETERMINED and bool(either.value) is isinstance(node.op, ast.Or):
                 break
-        return known if known.option else known._replace(option=option)
+        return either if either.option else either._replace(option=option)
 
     # --- names ---
 
@@ -210,10 +210,10 @@ class Values(ABC):
             if executed is not None:
                 return executed
             if value is not None:
-                known = self.value(where.part(value), depth + 1)
-                if known.value is not UNDETERMINED and not known.option and is_global:
-                    return known._replace(option=f"--{node.id}" if executes_files(file) else node.id)
-                return known
+                evaluated = self.value(where.part(value), depth + 1)
+                if evaluated.value is not UNDETERMINED and not evaluated.option and is_global:
+                    return evaluated._replace(option=f"--{node.id}" if executes_files(file) else node.id)
+                return evaluated
         if bindings and all(isinstance(binding, ast.alias) for binding in bindings):
             return self._imported(where, node, depth)
         if len(bindings) < 2:
@@ -245,11 +245,15 @@ class Values(ABC):
             option = option or answer.option
             if answer.truth is Truth.NO:
                 continue
-            known = self.value(where.part(value), depth + 1)
+            agreed_value = self.value(where.part(value), depth + 1)
             is_certain = answer.truth is Truth.YES and not may_be_passed_over(file, binding, node)
-            held = [known] if is_certain else [*held, known]
-        known = alike(held) if held else UNKNOWN_VALUE
-        return known if known.value is UNDETERMINED else known._replace(option=known.option or option)
+            held = [agreed_value] if is_certain else [*held, agreed_value]
+        agreed_value = alike(held) if held else UNKNOWN_VALUE
+        return (
+            agreed_value
+            if agreed_value.value is UNDETERMINED
+            else agreed_value._replace(option=agreed_value.option or option)
+        )
 
     def _executed_over(self, file: PythonFile, name: str, depth: int) -> DefaultValue | None:
         """Return what the command, or a file that is executed, sets a constant of a module to; None where none does.
@@ -258,9 +262,9 @@ class Values(ABC):
         """
         if not executes_files(file):
             return None
-        said = self.facts.said(name)
-        if said is not None:
-            return said._replace(option=f"--{name}")
+        option = self.facts.option_value(name)
+        if option is not None:
+            return option._replace(option=f"--{name}")
         for path in (*self.facts.started_with(), *executed_files(file)):
             loaded = self._sources.file(path) if path in self._sources.project.paths else None
             if loaded is not None and loaded[1].module_bindings(name):
@@ -314,10 +318,10 @@ class Values(ABC):
             return self._returned.second(Expression(other, other_names, ast.Constant(None)), bindings[0], depth)
         if isinstance(value, (ast.List, ast.Dict, ast.Set)):
             return self._listed(Expression(other, other_names, value), member, True, depth)
-        known = self.value(Expression(other, other_names, value), depth + 1)
-        if known.value is UNDETERMINED and asks_availability(value):
+        value_there = self.value(Expression(other, other_names, value), depth + 1)
+        if value_there.value is UNDETERMINED and asks_availability(value):
             return DefaultValue(False, guard=True)
-        return known
+        return value_there
 
     # --- attributes and items ---
 
@@ -335,8 +339,8 @@ class Values(ABC):
                 return self._by_option(string_value(declared.args[0]) or "")
         if is_kind_of_device(node):
             return UNKNOWN_VALUE
-        known = self._member(where.part(node.value), node.attr, depth)
-        return UNKNOWN_VALUE if known is None else known
+        member = self._member(where.part(node.value), node.attr, depth)
+        return UNKNOWN_VALUE if member is None else member
 
     def _item(self, where: Expression, node: ast.Subscript, depth: int) -> DefaultValue:
         element = self._operations.of_item(where, node, depth)
@@ -345,11 +349,11 @@ class Values(ABC):
         key = string_value(node.slice)
         doc = docopt_text(where.file, where.names, node.value) if key is not None and key.startswith("-") else None
         if key is not None and doc is not None:
-            said = (self.facts.said(flag) for flag in docopt_flags(doc, key))
-            return next((each for each in said if each is not None), DefaultValue(docopt_default(doc, key), key))
+            options = (self.facts.option_value(flag) for flag in docopt_flags(doc, key))
+            return next((each for each in options if each is not None), DefaultValue(docopt_default(doc, key), key))
         if key is not None:
-            known = self._member(where.part(node.value), key, depth)
-            return UNKNOWN_VALUE if known is None else known
+            member = self._member(where.part(node.value), key, depth)
+            return UNKNOWN_VALUE if member is None else member
         number = node.slice.value if isinstance(node.slice, ast.Constant) else None
         if isinstance(number, int) and where.names.qualified(node.value) == "sys.argv":
             word = self.facts.argument(number)
@@ -367,47 +371,47 @@ class Values(ABC):
     def _member_of(self, objects: tuple[Object, ...] | None, name: str, depth: int) -> DefaultValue | None:
         if objects is None:
             return self._by_option(name)
-        found: list[DefaultValue | None] = []
+        values: list[DefaultValue | None] = []
         for each in objects:
             member = self._members.of(each, name)
             if isinstance(each, ModuleObject) and member.is_there:
-                found.append(self._of_module_object(each, name, member, depth))
+                values.append(self._of_module_object(each, name, member, depth))
             elif not member.is_there and isinstance(each, OtherObject):
-                found.append(UNKNOWN_VALUE)
+                values.append(UNKNOWN_VALUE)
             elif member.is_open and not member.values and self._members.is_filled(each):
-                found.append(self._by_option(name))
+                values.append(self._by_option(name))
             else:
-                found.append(self.of_member(member, name, depth) if member.is_there else None)
-        if not found or all(known is None for known in found):
-            return None if found else UNKNOWN_VALUE
-        told = [known for known in found if known is not None]
-        if len(told) < len(found):
+                values.append(self.of_member(member, name, depth) if member.is_there else None)
+        if not values or all(item is None for item in values):
+            return None if values else UNKNOWN_VALUE
+        settled = [item for item in values if item is not None]
+        if len(settled) < len(values):
             return UNKNOWN_VALUE
-        return alike(told)
+        return alike(settled)
 
     def _of_module_object(self, of: ModuleObject, name: str, member: Member, depth: int) -> DefaultValue:
-        known = self._of_module(of.path, name, depth + 1)
-        is_own = known.guard and all(each.file.path == of.path for each in member.values)  # an attempt and its handler
-        if len(member.values) > 1 and not is_own and self.of_member(member, name, depth).value != known.value:
+        value = self._of_module(of.path, name, depth + 1)
+        is_own = value.guard and all(each.file.path == of.path for each in member.values)  # an attempt and its handler
+        if len(member.values) > 1 and not is_own and self.of_member(member, name, depth).value != value.value:
             return UNKNOWN_VALUE  # another file stores in the module
-        if known.value is not UNDETERMINED and not member.is_open:
-            return known if known.option else known._replace(option=name)
-        return known if known.guard else UNKNOWN_VALUE
+        if value.value is not UNDETERMINED and not member.is_open:
+            return value if value.option else value._replace(option=name)
+        return value if value.guard else UNKNOWN_VALUE
 
     def of_member(self, member: Member, name: str, depth: int) -> DefaultValue:
         """Return the value of an attribute or item, where all that it may be agree."""
         if member.objects:
             return UNKNOWN_VALUE
-        told = [member.known] if member.known is not None else []
+        values = [member.value] if member.value is not None else []
         for value in member.values:
-            known = self.value(value, depth + 1)
-            is_said = known.option or known.value is UNDETERMINED
-            told.append(known if is_said else known._replace(option=member.option or name))
-        return UNKNOWN_VALUE if member.is_open or not told else alike(told)
+            evaluated = self.value(value, depth + 1)
+            is_said = evaluated.option or evaluated.value is UNDETERMINED
+            values.append(evaluated if is_said else evaluated._replace(option=member.option or name))
+        return UNKNOWN_VALUE if member.is_open or not values else alike(values)
 
     def _by_option(self, name: str) -> DefaultValue:
         """Return what the options of the program say of a name, where nobody can tell whose it is."""
-        return self.facts.said(name) or agreed(self.facts.options(name), self.facts) or UNKNOWN_VALUE
+        return self.facts.option_value(name) or agreed(self.facts.options(name), self.facts) or UNKNOWN_VALUE
 
     # --- calls ---
 
@@ -422,10 +426,10 @@ class Values(ABC):
             return self._got(where, node, qualified, depth)
         if name == "getattr" and len(node.args) > 1:
             key = string_value(node.args[1])
-            known = self._member(where.part(node.args[0]), key, depth) if key is not None else UNKNOWN_VALUE
-            if known is None and len(node.args) > 2 and key is not None:
+            member = self._member(where.part(node.args[0]), key, depth) if key is not None else UNKNOWN_VALUE
+            if member is None and len(node.args) > 2 and key is not None:
                 return self._default(where.part(node.args[2]), key, depth)
-            return UNKNOWN_VALUE if known is None else known
+            return UNKNOWN_VALUE if member is None else member
         if name == "hasattr" and len(node.args) == 2:
             origin = where.names.qualified(node.args[0]) or ""
             return DefaultValue(True) if origin.partition(".")[0] == "torch" else UNKNOWN_VALUE
@@ -443,14 +447,14 @@ class Values(ABC):
         if qualified in ("os.environ.get", "os.environ.pop", "os.getenv"):
             return UNKNOWN_VALUE if key in _BY_LAUNCHERS else self._of_environment(default, key, depth)
         of = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        known = self._member(where.part(of), key, depth)
-        return self._default(default, key, depth) if known is None else known
+        member = self._member(where.part(of), key, depth)
+        return self._default(default, key, depth) if member is None else member
 
     def _of_environment(self, default: Expression, key: str, depth: int) -> DefaultValue:
         """Return the value of a variable: as the command sets it, else the default where no file sets it."""
-        said = self.facts.variable(key)
-        if said is not None:
-            return said._replace(option=key)
+        value = self.facts.variable(key)
+        if value is not None:
+            return value._replace(option=key)
         return UNKNOWN_VALUE if self.facts.sets_variable(key) else self._default(default, key, depth)
 
     def _default(self, where: Expression, key: str, depth: int) -> DefaultValue:
@@ -459,8 +463,8 @@ class Values(ABC):
     def text(self, where: Expression, depth: int) -> str | None:
         """Return a text that is written down, or held by what an expression stands for."""
         text = string_value(where.node)
-        known = self.value(where, depth + 1) if text is None else None
-        return known.value if known is not None and isinstance(known.value, str) else text
+        value = self.value(where, depth + 1) if text is None else None
+        return value.value if value is not None and isinstance(value.value, str) else text
 
     def _spec(self, module: str) -> DefaultValue:
         """Return whether the target has a module, as `find_spec` tells it."""

@@ -113,18 +113,18 @@ def taking_imports(outlines: Iterable[Outline], text: Callable[[str], str]) -> s
         text: Returns the text of one of them.
     """
     outlines = [*outlines]
-    found = (_KEPT_AS.finditer(text(outline.path)) for outline in outlines if outline.is_dynamic)
-    todo = {match[1] or match[2] for matches in found for match in matches}
-    known: set[str] = set()
+    name_matches = (_KEPT_AS.finditer(text(outline.path)) for outline in outlines if outline.is_dynamic)
+    todo = {match[1] or match[2] for matches in name_matches for match in matches}
+    names: set[str] = set()
     takers: set[str] = set()
     while todo:
-        known |= todo
-        said = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(todo)))})\b(?:\s{{1,9}}as\s{{1,9}}(\w+))?")
+        names |= todo
+        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(todo)))})\b(?:\s{{1,9}}as\s{{1,9}}(\w+))?")
         todo = set()
         for outline in outlines:
-            spoken = [*said.finditer(text(outline.path))] if outline.imports else []
+            spoken = [*pattern.finditer(text(outline.path))] if outline.imports else []
             takers |= {outline.path} if spoken else set()
-            todo |= {match[1] for match in spoken if match[1]} - known
+            todo |= {match[1] for match in spoken if match[1]} - names
     return takers
 
 
@@ -143,7 +143,7 @@ def _is_probe(file: PythonFile, call: ast.expr) -> bool:
 
 def calls_importing(file: PythonFile, names: Names) -> Iterator[ast.expr]:
     """Yield the calls that import what a text names: a module, or an object together with its module."""
-    yield from (found.call for found in names.import_calls())
+    yield from (imported.call for imported in names.import_calls())
     for name, functions in LOCATORS.items():
         for call in file.calls_by_name(name):
             if names.qualified(call.func) in functions:
@@ -216,9 +216,11 @@ class ComputedNames:
         for call in local_hub_calls(file, names):
             modules = [each for each in hub_modules(file, call) if self._project.module_path(each, path) is not None]
             if modules:
-                found = (modules[0].replace(".", ROOT, 1),)
+                modules_below = (modules[0].replace(".", ROOT, 1),)
                 text = " ".join(file.text(call).split())[:80]
-                yield ComputedName(call.lineno, text, found, every=False, indented=file.statement(call).col_offset > 0)
+                yield ComputedName(
+                    call.lineno, text, modules_below, every=False, indented=file.statement(call).col_offset > 0
+                )
 
     def texts(self, file: PythonFile, names: Names, node: ast.expr) -> tuple[str, ...]:
         """Return the texts that an expression of a file may have, with `HOLE` in what cannot be told."""
@@ -238,13 +240,13 @@ class ComputedNames:
         keywords = {each.arg: each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
         imported = import_of(names, call) if isinstance(call, ast.Call) else handed_imports(names).get(call)
         name = imported.asked if imported is not None else arguments[0] if arguments else keywords.get("name")
-        found = self._values(file, names, name, 0) if name is not None else (HOLE,)
+        values = self._values(file, names, name, 0) if name is not None else (HOLE,)
         package = arguments[1] if len(arguments) > 1 else keywords.get("package")
         if package is not None and isinstance(call, ast.Call) and last_name(call.func) == "import_module":
             anchors = self._values(file, names, package, 0)
-            found = tuple(
+            values = tuple(
                 _beside(anchor, value) if value.startswith(".") else value
-                for value, anchor in product(found, anchors[:1])
+                for value, anchor in product(values, anchors[:1])
             )
         every = name is not None and (isinstance(name, ast.Tuple) or self._is_every(file, names, name))
         indented = file.statement(call).col_offset > 0
@@ -254,7 +256,7 @@ class ComputedNames:
             holder = function if function is not None and function.name == "__getattr__" else None
         text = " ".join(file.text(call).split())[:80]
         owner, exported_as = getattr(holder, "name", ""), imported.exported_as if imported is not None else ""
-        return ComputedName(call.lineno, text, found, every, indented, owner, _is_probe(file, call), exported_as)
+        return ComputedName(call.lineno, text, values, every, indented, owner, _is_probe(file, call), exported_as)
 
     def _of_loading(self, file: PythonFile, names: Names, call: ast.Call) -> ComputedName:
         """Return the modules that a call loads by the path of their file, each told from the project's root."""
@@ -262,8 +264,8 @@ class ComputedNames:
         path = argument(call, 1, _BY_PATH[last_name(call.func)])
         modules: dict[str, None] = {}
         for value in self._values(file, names, path, 0) if path is not None else (HOLE,):
-            known = value.rpartition(HOLE)[2].lstrip("./")
-            files = [each for each in self._project.paths if f"/{each}".endswith(f"/{known}")] if known else []
+            ending = value.rpartition(HOLE)[2].lstrip("./")
+            files = [each for each in self._project.paths if f"/{each}".endswith(f"/{ending}")] if ending else []
             if files:
                 modules |= dict.fromkeys(f"{ROOT}{dotted(each.removesuffix('.py'))}" for each in sorted(files))
             elif HOLE in value or not value.endswith(COMPILED):  # a file that the project does not have
@@ -473,8 +475,8 @@ class ComputedNames:
 
 def _first(values: Iterator[str]) -> tuple[str, ...]:
     """Return the values that are followed, each once; with a hole where there are more, or none."""
-    found = tuple(dict.fromkeys(islice(values, _MOST)))
-    return found if found and next(values, None) is None else tuple(dict.fromkeys((*found, HOLE)))
+    first = tuple(dict.fromkeys(islice(values, _MOST)))
+    return first if first and next(values, None) is None else tuple(dict.fromkeys((*first, HOLE)))
 
 
 def _loop(file: PythonFile, binding: ast.AST) -> ast.expr | None:

@@ -78,11 +78,11 @@ class LazyImports:
             return None
         if path not in self._exports:
             loaded = self._parsed(path)
-            found = lazy_exports(loaded[0].tree) if loaded is not None else None
-            stub = self._parsed(f"{path}i") if found is not None and found.stub else None
-            if found is not None and stub is not None:
-                found = exports_for_types(stub[0].tree)
-            self._exports[path] = found
+            exported = lazy_exports(loaded[0].tree) if loaded is not None else None
+            stub = self._parsed(f"{path}i") if exported is not None and exported.stub else None
+            if exported is not None and stub is not None:
+                exported = exports_for_types(stub[0].tree)
+            self._exports[path] = exported
         return self._exports[path]
 
     def modules(self, path: str, names: Iterable[str], depth: int = 0) -> Iterator[str]:
@@ -151,7 +151,7 @@ class LazyImports:
     @cached_property
     def stand_ins(self) -> dict[str, StandIn]:
         """The classes whose objects import a module when something of it is asked of them, by their names."""
-        found: dict[str, StandIn] = {}
+        stand_ins: dict[str, StandIn] = {}
         for path in self._dynamic:
             text = self._text(path)
             loaded = self._parsed(path) if "def __getattr__(self" in text and "class " in text else None
@@ -162,8 +162,8 @@ class LazyImports:
                 owner = file.enclosing_class(imported.call)
                 argument = _argument(file, owner, imported.asked) if owner is not None else None
                 if owner is not None and argument is not None:
-                    found.setdefault(owner.name, StandIn(path, *argument))
-        return found
+                    stand_ins.setdefault(owner.name, StandIn(path, *argument))
+        return stand_ins
 
     @cached_property
     def _makers(self) -> set[str]:
@@ -174,15 +174,15 @@ class LazyImports:
 
     def stand_in(self, file: PythonFile, names: Names, call: ast.Call) -> StandIn | None:
         """Return the class whose object a call makes; None where that stands in for no module."""
-        found = self.stand_ins.get(last_name(call.func))
-        if found is None:
+        stand_in = self.stand_ins.get(last_name(call.func))
+        if stand_in is None:
             return None
         module, _, name = (names.qualified(call.func) or "").rpartition(".")
         if not module:
-            is_here = found.path == file.path and any(each.name == last_name(call.func) for each in file.classes)
-            return found if is_here else None
+            is_here = stand_in.path == file.path and any(each.name == last_name(call.func) for each in file.classes)
+            return stand_in if is_here else None
         path = self._find(module, file.path)
-        return found if path is not None and (path == found.path or name in self._text(path)) else None
+        return stand_in if path is not None and (path == stand_in.path or name in self._text(path)) else None
 
     def take_made(self, path: str, texts: Texts) -> Iterator[ComputedName]:
         """Yield the modules for which objects of a file stand in, once.
@@ -206,8 +206,8 @@ class LazyImports:
         """Yield the calls of a file that make such objects, each with what names the module."""
         for name in self.stand_ins:
             for call in file.calls_by_name(name):
-                found = self.stand_in(file, names, call)
-                given = argument(call, found.position, found.keyword) if found is not None else None
+                stand_in = self.stand_in(file, names, call)
+                given = argument(call, stand_in.position, stand_in.keyword) if stand_in is not None else None
                 if given is not None:
                     yield call, given
 

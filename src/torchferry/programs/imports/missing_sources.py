@@ -57,7 +57,7 @@ def absent_submodules(root: Path) -> tuple[Submodule, ...]:
         text = read_text(root / ".gitmodules", LARGEST_SETTINGS, "replace")
     except OSError:
         return ()
-    found = []
+    submodules = []
     for section in _SECTION.split(text)[1:]:
         values = {name: value.strip() for name, value in _SETTING.findall(section)}
         path = values.get("path", "").strip('"').strip("/")
@@ -65,8 +65,8 @@ def absent_submodules(root: Path) -> tuple[Submodule, ...]:
         if not path or len(path) > _LONGEST_PATH or {"", ".", ".."} & set(parts) or "\0" in path:
             continue
         if not _names(root / path) - {".git"}:
-            found.append(Submodule(path, values.get("url", "")[:_LONGEST_URL]))
-    return tuple(sorted(set(found)))
+            submodules.append(Submodule(path, values.get("url", "")[:_LONGEST_URL]))
+    return tuple(sorted(set(submodules)))
 
 
 def words_of_cuda(path: Path) -> int | None:
@@ -118,8 +118,8 @@ class MissingSources:
     def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
         """Return the imports of a file that lead to what was not read, each with the reason."""
         if path not in self._imports:
-            found = ((external, self.why(external)) for external in self._led_to(path, modules))
-            self._imports[path] = [(external, why) for external, why in found if why is not None]
+            reasons = ((external, self.why(external)) for external in self._led_to(path, modules))
+            self._imports[path] = [(external, why) for external, why in reasons if why is not None]
         return self._imports[path]
 
     def _led_to(self, path: str, modules: Modules) -> Iterator[External]:
@@ -217,8 +217,8 @@ class MissingSources:
                 path=elsewhere,
             )
         folder = importer.rpartition("/")[0]
-        beside = self._listing(folder)
-        on_path = frozenset() if "__init__.py" in beside else beside  # modules of a package are not imported by name
+        listing = self._listing(folder)
+        on_path = frozenset() if "__init__.py" in listing else listing  # modules of a package are not imported by name
         for name in sorted({*on_path, *self._listing("")}):
             stem = name.removesuffix(".py")
             if stem != top and stem.lower() == top.lower() and self._is_module(folder, name):
@@ -325,17 +325,17 @@ class MissingSources:
             if parts[0] not in self._stems_of(base):
                 continue
             folder = _below(base, "/".join(parts[:-1]))
-            here = self._listing(folder)
+            listing = self._listing(folder)
             for name in (f"{parts[-1]}.py", f"{parts[-1]}{_CYTHON}"):
                 path = f"{folder}/{name}" if folder else name
-                if name in here and path not in self.read:
+                if name in listing and path not in self.read:
                     yield path
             own = f"{folder}/{parts[-1]}" if folder else parts[-1]
-            inside = self._listing(own) if parts[-1] in here else frozenset()
+            inside = self._listing(own) if parts[-1] in listing else frozenset()
             inner = f"{own}/__init__.py"
             if ("__init__.py" in inside and inner not in self.read) or own in self._left:
                 yield own
-            for name in here if module.startswith(".") else ():
+            for name in listing if module.startswith(".") else ():
                 if name.startswith(f"{parts[-1]}.") and name.endswith(COMPILED):
                     yield f"{folder}/{name}" if folder else name
 
@@ -407,13 +407,13 @@ def _modules_in(archive: Path) -> frozenset[str] | None:
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders of some files, and those around them."""
-    found: set[str] = set()
+    folders: set[str] = set()
     for path in paths:
         folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and folder not in folders:
+            folders.add(folder)
             folder = folder.rpartition("/")[0]
-    return frozenset(found)
+    return frozenset(folders)
 
 
 def _names(folder: Path) -> frozenset[str]:

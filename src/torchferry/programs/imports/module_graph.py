@@ -197,12 +197,12 @@ class Modules:
         """Return the files that an import statement means, the packages around them left out."""
         importer = names.file.path
         if isinstance(statement, ast.Import):
-            found = {self.find(alias.name, importer) for alias in statement.names}
+            paths = {self.find(alias.name, importer) for alias in statement.names}
         else:
             module = names.imported_module(statement)
-            found = {self.find(f"{module}.{alias.name}", importer) for alias in statement.names}
-            found.add(self.find(module, importer))
-        return {path for path in found if path is not None}
+            paths = {self.find(f"{module}.{alias.name}", importer) for alias in statement.names}
+            paths.add(self.find(module, importer))
+        return {path for path in paths if path is not None}
 
     def _connect(self, edge: Edge) -> None:
         self.edges.setdefault(edge.importer, []).append(edge)
@@ -278,9 +278,9 @@ class Modules:
         parts = module.split(".")
         ending = "/" + "/".join(parts)
         alike = self._by_last.get(parts[-1], ())
-        found = [path for path in alike if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)]
-        free = [path for path in found if not self._is_inner(path, len(parts))]
-        return (free[0] if len(free) == 1 else None), (found[0] if len(found) == 1 else None)
+        matching = [path for path in alike if path.removesuffix(".py").removesuffix("/__init__").endswith(ending)]
+        free = [path for path in matching if not self._is_inner(path, len(parts))]
+        return (free[0] if len(free) == 1 else None), (matching[0] if len(matching) == 1 else None)
 
     def _is_inner(self, path: str, length: int) -> bool:
         """Whether the folder that would have to be on Python's path is a package itself.
@@ -319,23 +319,23 @@ class Modules:
         for module, line in (each for package in asking for each in self.lazy.asked(path, package)):
             for file in (file for file in self.files_of(module, path) if file != path):
                 self._connect(Edge(path, file, line, indented=True))
-        made = [*self.lazy.take_made(path, self._computed.texts)]
-        if path not in self._dynamic and not made:
+        taken = [*self.lazy.take_made(path, self._computed.texts)]
+        if path not in self._dynamic and not taken:
             return
         self._dynamic.discard(path)
         if untouched(self._text(path)):  # the device module that torchferry wrote: it asks for plugins alone
             return
-        for computed in (*made, *self._computed.of(path)):
+        for computed in (*taken, *self._computed.of(path)):
             name, takers = computed.exported_as, self.importers.get(path, ())
             is_unused = name != "" and not any(name in self._text(each.importer) for each in takers)
             if is_unused or self.lazy.says_all(path, computed.owner):
                 continue
-            known = [name for name in computed.names if name != HOLE]
-            chosen = len(known) > 1 and not computed.every
-            followed = [self._follow(path, name, computed, chosen=chosen) for name in known]
-            if not known and self._loads(path, computed.line, indented=True):
+            complete = [name for name in computed.names if name != HOLE]
+            chosen = len(complete) > 1 and not computed.every
+            followed = [self._follow(path, name, computed, chosen=chosen) for name in complete]
+            if not complete and self._loads(path, computed.line, indented=True):
                 continue
-            if not all(followed) or len(known) < len(computed.names):
+            if not all(followed) or len(complete) < len(computed.names):
                 inner = Unfollowed(path, computed.line, computed.text, of_others=computed.is_probe)
                 self.unfollowed.setdefault(path, []).append(inner)
 
@@ -501,11 +501,11 @@ class Modules:
         """Add what a computed name may mean; say whether that could be told."""
         module = f".{name.removeprefix(ROOT)}" if name.startswith(ROOT) else absolute_module(name, path)
         if HOLE in module:
-            found = self._matching(module, path)
-            for other in found:
+            paths = self._matching(module, path)
+            for other in paths:
                 if other != path:
                     self._connect(Edge(path, other, computed.line, indented=True, chosen=not computed.every))
-            return bool(found) or self._is_foreign(module, path, computed)
+            return bool(paths) or self._is_foreign(module, path, computed)
         files = [*self.files_of(module, path)]
         for other in files:
             if other != path:
@@ -536,12 +536,12 @@ class Modules:
             return []
         rest = module[len(package) + len(dot) :]
         pattern = re.compile("/".join(r"\w*".join(map(re.escape, part.split(HOLE))) for part in rest.split(".")))
-        found = []
+        matching = []
         for path in self._below(folder):
             inner = path[len(folder) + 1 :].removesuffix(".py").removesuffix("/__init__")
             if inner != "__init__" and pattern.fullmatch(inner) is not None:
-                found.append(path)
-        return found
+                matching.append(path)
+        return matching
 
     def _folder(self, package: str, importer: str) -> str | None:
         """Return the folder of a package, also of one without an `__init__.py`."""

@@ -78,9 +78,9 @@ class Packaging:
             read = self._read(path)
             text = read or ""
             points = list(dict.fromkeys([UNTOLD_POINT] if read is None else self._points(path, text)))
-            told = tuple(point for point in points if point.value)
+            complete = tuple(point for point in points if point.value)
             open_groups = frozenset(point.group for point in points if not point.value or point.group == ANY_GROUP)
-            self._by_path[path] = DeclaredPoints(path, text, told, open_groups)
+            self._by_path[path] = DeclaredPoints(path, text, complete, open_groups)
         return self._by_path[path]
 
     def _read(self, path: str) -> str | None:

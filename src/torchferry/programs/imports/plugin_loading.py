@@ -127,7 +127,7 @@ def _point(declared: DeclaredPoint, path: str) -> PluginPoint:
 @once_per_file
 def plugin_calls(file: PythonFile, names: Names) -> tuple[PluginCall, ...]:
     """Return the calls of a file that load entry points; those of which it only reads the names load none."""
-    found: list[PluginCall] = []
+    calls: list[PluginCall] = []
     imported = (alias for statement in file.imports for alias in statement.names)
     renamed = {alias.asname for alias in imported if alias.asname and alias.name in _ASKING}
     for word in sorted({*_ASKING, *renamed}):
@@ -135,23 +135,23 @@ def plugin_calls(file: PythonFile, names: Names) -> tuple[PluginCall, ...]:
             is_imported = isinstance(call.func, ast.Name) and names.origin(call.func) is not None
             if is_imported or names.qualified(call.func) in _LOADERS:
                 given = _given(call, ("group", "name"))
-                found += _Follower(file, names, call).loads(call, given.get("group"), given.get("name"))
+                calls += _Follower(file, names, call).loads(call, given.get("group"), given.get("name"))
     if any(word in file.names or word in file.attributes for word in _DISTRIBUTIONS):
         for listed in file.attributes.get("entry_points", ()):  # those of an installed package
             around = file.parents.get(listed)
             if isinstance(listed.ctx, ast.Load) and not (isinstance(around, ast.Call) and around.func is listed):
-                found += _Follower(file, names, listed).loads(listed, None, None)
+                calls += _Follower(file, names, listed).loads(listed, None, None)
     for word in _LOADS_AT_ONCE:
         for call in file.calls_by_name(word):
             of_package = (names.qualified(call.func) or "").startswith("pkg_resources.")
             given = _given(call, ("dist", "group", "name") if of_package else ("group", "name"))
-            found.append(PluginCall(call, given.get("group"), given.get("name")))
+            calls.append(PluginCall(call, given.get("group"), given.get("name")))
     for word in sorted(_MANAGERS):
         for call in file.calls_by_name(word):
             if (names.qualified(call.func) or "").startswith("stevedore."):
                 given = _given(call, ("namespace",))
-                found.append(PluginCall(call, given.get("namespace"), given.get("name")))
-    return tuple(dict.fromkeys(found))
+                calls.append(PluginCall(call, given.get("namespace"), given.get("name")))
+    return tuple(dict.fromkeys(calls))
 
 
 def _given(call: ast.Call, parameters: Iterable[str]) -> dict[str, ast.expr]:

@@ -136,15 +136,18 @@ class SettingsFiles:
             arguments: What stands behind it in the command that starts it.
         """
         words = [word for argument in arguments for word in (argument, argument.partition("=")[2]) if word]
-        said = [found for word in words for found in [self._existing(word, path)] if found is not None]
+        files = [existing for word in words for existing in [self._existing(word, path)] if existing is not None]
         hydra = _hydra_arguments(text)
         if hydra is not None:
-            said += (inner.path for inner in self._composed(hydra, path, words))
-        if not any(map(self.dotted_in, said)):  # they say nothing of classes
-            said += (
-                found for word in _FILE.findall(text) for found in [self._existing(word, path)] if found is not None
+            files += (inner.path for inner in self._composed(hydra, path, words))
+        if not any(map(self.dotted_in, files)):  # they say nothing of classes
+            files += (
+                existing
+                for word in _FILE.findall(text)
+                for existing in [self._existing(word, path)]
+                if existing is not None
             )
-        return tuple(dict.fromkeys(said))
+        return tuple(dict.fromkeys(files))
 
     def in_lines(self, text: str, arguments: Iterable[str]) -> Iterator[str]:
         """Yield the files with a setting on a line that a program names, or is started with.
@@ -207,9 +210,9 @@ class SettingsFiles:
         if not word.endswith((".yaml", ".yml", ".json")):
             return None
         for folder in ("", path.rpartition("/")[0]):
-            found = posixpath.normpath(f"{folder}/{word}" if folder else word.lstrip("/"))
-            if found in self.paths:
-                return found
+            path_of_word = posixpath.normpath(f"{folder}/{word}" if folder else word.lstrip("/"))
+            if path_of_word in self.paths:
+                return path_of_word
         # in the folder of a package that hydra looks in, or where the command is run in another folder
         inner = posixpath.normpath(word)
         ending = [each for each in self.paths if each.endswith(f"/{inner}")] if "/" in inner else []
@@ -227,12 +230,12 @@ class SettingsFiles:
     def opened(self, word: str, path: str) -> str | None:
         """Return the settings file that a program opens by a name: from its own folder, or that of the project."""
         if word.startswith(FROM_ROOT):
-            found = posixpath.normpath(word.removeprefix(FROM_ROOT).lstrip("/"))
-            return found if found in self.documents else None
+            path_of_word = posixpath.normpath(word.removeprefix(FROM_ROOT).lstrip("/"))
+            return path_of_word if path_of_word in self.documents else None
         for folder in ("", path.rpartition("/")[0]):
-            found = posixpath.normpath(posixpath.join(folder, word))
-            if found in self.documents:
-                return found
+            path_of_word = posixpath.normpath(posixpath.join(folder, word))
+            if path_of_word in self.documents:
+                return path_of_word
         return None
 
     def _hydra_root(self, given: dict[str, str], path: str) -> str:
@@ -242,8 +245,8 @@ class SettingsFiles:
         if "files(" in expression and texts:
             wanted = posixpath.normpath("/".join((texts[0].replace(".", "/"), *texts[1:])))
             for file in sorted(self.paths):
-                before, found, _ = f"/{file}".partition(f"/{wanted}/")
-                if found:
+                before, separator, _ = f"/{file}".partition(f"/{wanted}/")
+                if separator:
                     return f"{before}/{wanted}".lstrip("/")
         folder = _text_of(expression) or ("/".join(texts) if "__file__" in expression else "")
         return posixpath.normpath(f"{path.rpartition('/')[0] or '.'}/{folder}")
@@ -324,19 +327,19 @@ def _hydra_arguments(text: str) -> dict[str, str] | None:
         if depth == 0:
             break
     given = ((_GIVEN.search(part), part) for part in parts)
-    return {found[1]: part[found.end() :].strip() for found, part in given if found is not None}
+    return {match[1]: part[match.end() :].strip() for match, part in given if match is not None}
 
 
 def _text_of(expression: str) -> str:
     """Return the text that an expression is; empty for any other expression."""
-    found = _TEXT.fullmatch(expression)
-    return found[1] if found is not None else ""
+    match = _TEXT.fullmatch(expression)
+    return match[1] if match is not None else ""
 
 
 def made_in(text: str) -> int:
     """Return the line on which a file hands settings to a library that makes objects of what they name, or 0."""
-    found = _MAKES.search(text) if any(maker in text for maker in _MAKERS) else None
-    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+    match = _MAKES.search(text) if any(maker in text for maker in _MAKERS) else None
+    return text.count("\n", 0, match.start()) + 1 if match is not None else 0
 
 
 def overridden_in(text: str) -> Iterator[tuple[str, int]]:
@@ -344,26 +347,26 @@ def overridden_in(text: str) -> Iterator[tuple[str, int]]:
 
     hydra composes settings with overrides such as `"++model._target_=models.net.Net"`.
     """
-    for found in _OVERRIDE.finditer(text) if "_target_=" in text else ():
-        yield found[1], text.count("\n", 0, found.start()) + 1
+    for match in _OVERRIDE.finditer(text) if "_target_=" in text else ():
+        yield match[1], text.count("\n", 0, match.start()) + 1
 
 
 def said_in(text: str) -> Iterator[tuple[str, int]]:
     """Yield the classes that a file names in settings of its own, with the line of each: `{"_target_": "nets.Net"}`."""
-    for found in _SAID.finditer(text) if "_target_" in text else ():
-        yield found[1], text.count("\n", 0, found.start()) + 1
+    for match in _SAID.finditer(text) if "_target_" in text else ():
+        yield match[1], text.count("\n", 0, match.start()) + 1
 
 
 def tags_read_in(text: str) -> int:
     """Return the line on which a file reads YAML whose tags may make objects of classes, or 0."""
-    found = _READS_TAGS.search(text)
-    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+    match = _READS_TAGS.search(text)
+    return text.count("\n", 0, match.start()) + 1 if match is not None else 0
 
 
 def built_in(text: str) -> int:
     """Return the line on which a program of mmengine builds what a configuration names, or 0."""
-    found = _BUILDS.search(text) if "mmengine" in text or "mmcv" in text else None
-    return text.count("\n", 0, found.start()) + 1 if found is not None else 0
+    match = _BUILDS.search(text) if "mmengine" in text or "mmcv" in text else None
+    return text.count("\n", 0, match.start()) + 1 if match is not None else 0
 
 
 def loaded_in(text: str) -> int:

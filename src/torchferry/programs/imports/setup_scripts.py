@@ -260,8 +260,8 @@ class _SetupScript:
             parts = []
             for part in place.node.values:
                 value = part.value if isinstance(part, ast.FormattedValue) else part
-                told = (item,) if value in own else self._texts(place.file, place.names, value)
-                parts.append(told[0] if len(told) == 1 else HOLE)
+                texts = (item,) if value in own else self._texts(place.file, place.names, value)
+                parts.append(texts[0] if len(texts) == 1 else HOLE)
             yield from self._of_text(group, "".join(parts))
 
     def _entry(self, group: str, place: _SetupPlace) -> Iterator[DeclaredPoint]:

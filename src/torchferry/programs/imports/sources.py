@@ -44,7 +44,7 @@ class Sources:
     Args:
         project: The project's Python files.
         notebooks: Its notebooks.
-        known: The texts of notebooks that were parsed before.
+        texts: The texts of notebooks that were parsed before.
         names: The words of files of which they are known, as `IdentifierIndex` takes them.
     """
 
@@ -52,7 +52,7 @@ class Sources:
         self,
         project: Project,
         notebooks: Iterable[str] = (),
-        known: Mapping[str, str] | None = None,
+        texts: Mapping[str, str] | None = None,
         names: Mapping[str, bytes] | None = None,
     ) -> None:
         self.project = project
@@ -62,7 +62,7 @@ class Sources:
         self._files: OrderedDict[str, tuple[PythonFile, Names] | None] = OrderedDict()
         self._short: set[str] = set()
         self._cells: dict[str, dict[int, Cell]] = {}
-        self._texts = dict(known or {})
+        self._texts = dict(texts or {})
         self._lines: dict[str, list[str]] = {}
         self._ends: WeakKeyDictionary[PythonFile, list[int]] = WeakKeyDictionary()
         self._nodes: dict[Location, tuple[PythonFile, ast.AST | None]] = {}
@@ -167,8 +167,8 @@ class Sources:
         """Whether a cell of a notebook sets a variable of the environment: `%env NAME=value`."""
         if self.file(path) is None:
             return False
-        said = re.compile(rf"(?m)^[ \t]{{0,40}}%(?:set_)?env[ \t]{{1,40}}{re.escape(name)}\b")
-        return any(said.search(cell.text) for cell in self._cells.get(path, {}).values())
+        pattern = re.compile(rf"(?m)^[ \t]{{0,40}}%(?:set_)?env[ \t]{{1,40}}{re.escape(name)}\b")
+        return any(pattern.search(cell.text) for cell in self._cells.get(path, {}).values())
 
     def line(self, path: str, number: int) -> str:
         """Return a line of a file, counted from 1; empty when there is none."""
@@ -186,21 +186,23 @@ def current(file: PythonFile, node: _Node) -> _Node:
     if node in file.parents or node is file.tree or not hasattr(node, "lineno"):
         return node
     try:
-        found = file.node_at(*file.span(node))
+        same = file.node_at(*file.span(node))
     except (ValueError, IndexError):
         return node
-    while found is not None and (type(found) is not type(node) or _place(found) != _place(node)):
-        found = file.parents.get(found)
-    if found is None and isinstance(node, ast.Compare):  # a condition that was made of parts of the file
+    while same is not None and (type(same) is not type(node) or _place(same) != _place(node)):
+        same = file.parents.get(same)
+    if same is None and isinstance(node, ast.Compare):  # a condition that was made of parts of the file
         return cast(_Node, _made_again(file, node))
-    return node if found is None else found
+    return node if same is None else same
 
 
-def _made_again(file: PythonFile, made: ast.Compare) -> ast.Compare:
+def _made_again(file: PythonFile, comparison: ast.Compare) -> ast.Compare:
     """Return a comparison that stands in no file, with its parts as the file has them now."""
-    left, *others = (current(file, part) for part in (made.left, *made.comparators))
-    is_current = all(new is old for new, old in zip((left, *others), (made.left, *made.comparators), strict=True))
-    return made if is_current else ast.copy_location(ast.Compare(left, made.ops, others), made)
+    left, *others = (current(file, part) for part in (comparison.left, *comparison.comparators))
+    is_current = all(
+        new is old for new, old in zip((left, *others), (comparison.left, *comparison.comparators), strict=True)
+    )
+    return comparison if is_current else ast.copy_location(ast.Compare(left, comparison.ops, others), comparison)
 
 
 def _place(node: ast.AST) -> tuple[int, ...]:

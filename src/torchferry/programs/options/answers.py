@@ -51,9 +51,9 @@ UNKNOWN_VALUE = DefaultValue(UNDETERMINED)
 """A value that nobody can tell."""
 
 
-def alike(told: list[DefaultValue]) -> DefaultValue:
+def alike(values: list[DefaultValue]) -> DefaultValue:
     """Return the value that several are, the one that tells an option; untold where they differ."""
-    first = told[0]
-    if all(known.agrees(first) for known in told):
-        return next((known for known in told if known.option), first)
+    first = values[0]
+    if all(value.agrees(first) for value in values):
+        return next((value for value in values if value.option), first)
     return UNKNOWN_VALUE

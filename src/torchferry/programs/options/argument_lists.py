@@ -65,7 +65,7 @@ def words_of(where: Expression, parameter: Callable[[Expression, ast.arg, int], 
     if isinstance(node, ast.Constant):
         return (OF_COMMAND,) if node.value is None else _UNTOLD
     if isinstance(node, (ast.List, ast.Tuple)):
-        found: Lists = (GivenWords(),)
+        lists: Lists = (GivenWords(),)
         before = ""
         for part in node.elts:
             inner = part.value if isinstance(part, ast.Starred) else None
@@ -76,9 +76,9 @@ def words_of(where: Expression, parameter: Callable[[Expression, ast.arg, int], 
                 more = _UNTOLD  # it may be an option: no option stands before it whose value it is
             else:
                 more = (GivenWords((word,)),)
-            found = _joined(found, more)
+            lists = _joined(lists, more)
             before = word
-        return found
+        return lists
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _joined(*(words_of(where.part(part), parameter, depth + 1) for part in (node.left, node.right)))
     if isinstance(node, (ast.IfExp, ast.BoolOp)):
@@ -103,20 +103,20 @@ def _of_name(
     where: Expression, node: ast.Name, parameter: Callable[[Expression, ast.arg, int], Lists], depth: int
 ) -> Lists:
     file = where.file
-    found: list[GivenWords] = []
+    lists: list[GivenWords] = []
     if where.names.qualified(node) == "sys.argv":
         return (OF_COMMAND,)
     for binding in where.names.reaching_bindings(node):
         value = assigned_value(file, binding)
         if isinstance(binding, ast.arg):
-            found += parameter(where, binding, depth + 1)
+            lists += parameter(where, binding, depth + 1)
         elif value is not None and all(only_reads(file, use) for use in where.names.uses_of(node) if use is not node):
-            found += words_of(where.part(value), parameter, depth + 1)
+            lists += words_of(where.part(value), parameter, depth + 1)
         elif _is_left_over(file, binding):
-            found.append(OF_COMMAND)
+            lists.append(OF_COMMAND)
         else:
             return _UNTOLD
-    several = tuple(dict.fromkeys(found))
+    several = tuple(dict.fromkeys(lists))
     return several if several and len(several) <= _MOST else _UNTOLD
 
 
@@ -140,7 +140,7 @@ def _of_call(
 
 
 def _joined(first: Lists, then: Lists) -> Lists:
-    joined = tuple(dict.fromkeys(one.with_more(other) for one in first for other in then))
+    joined = tuple(dict.fromkeys(words.with_more(other) for words in first for other in then))
     return joined if len(joined) <= _MOST else _UNTOLD
 
 
@@ -191,13 +191,13 @@ def added_words(file: PythonFile, names: Names, is_started: bool) -> GivenWords:
         names: Its names.
         is_started: Whether it is the program's own file.
     """
-    found = GivenWords()
+    words = GivenWords()
     for value, is_list in _added_in(file, names, is_started):
         where = Expression(file, names, value)
-        one = ast.copy_location(ast.List([value], ast.Load()), value)
-        for each in words_of(where if is_list else where.part(one), lambda *_: _UNTOLD):
-            found = found.with_more(each)
-    return found
+        word = ast.copy_location(ast.List([value], ast.Load()), value)
+        for each in words_of(where if is_list else where.part(word), lambda *_: _UNTOLD):
+            words = words.with_more(each)
+    return words
 
 
 def _added_in(file: PythonFile, names: Names, is_started: bool) -> Iterator[tuple[ast.expr, bool]]:

@@ -13,7 +13,7 @@ from torchferry.programs.options.switches import (
     Switch,
     adds_unread_words,
     joined_words,
-    said,
+    options_in,
     said_of,
 )
 
@@ -28,8 +28,8 @@ class CommandWords:
 
     def __init__(self, starts: Sequence[Start], added: GivenWords, reads_files: bool = False) -> None:
         self._starts = [start for start in starts if start.place == starts[0].place]
-        self._options = [said(start.arguments) for start in self._starts]
-        self._added = said(added.words)
+        self._options = [options_in(start.arguments) for start in self._starts]
+        self._added = options_in(added.words)
         self._says_more = not added.is_whole or any(
             adds_unread_words(start.arguments)
             or (reads_files and any(word.startswith("@") for word in start.arguments))
@@ -42,13 +42,13 @@ class CommandWords:
 
     def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> DefaultValue | None:
         """Return what is said of an option or a key: None for nothing, `UNDETERMINED` where nobody can tell."""
-        told = [said_of(name, options, switches, joined) for options in self._options]
-        if not any(told):
+        values_of_each = [said_of(name, options, switches, joined) for options in self._options]
+        if not any(values_of_each):
             may_be_said = self._says_more or said_of(name, self._added, switches) is not None
             return DefaultValue(UNDETERMINED) if may_be_said else None
         flag = switches[0].flag if len(switches) == 1 else ""
-        known = [DefaultValue(UNDETERMINED if values is None else values[0], flag) for values in told]
-        return known[0] if all(each.agrees(known[0]) for each in known) else DefaultValue(UNDETERMINED)
+        defaults = [DefaultValue(UNDETERMINED if values is None else values[0], flag) for values in values_of_each]
+        return defaults[0] if all(each.agrees(defaults[0]) for each in defaults) else DefaultValue(UNDETERMINED)
 
     def variable(self, name: str) -> DefaultValue | None:
         """Return what a variable of the environment is set to before the program starts."""

@@ -31,22 +31,24 @@ def flags_of(call: ast.Call) -> list[str]:
     return [text for part in call.args for text in [string_value(part)] if text and text.startswith("-")]
 
 
-def said_of_declared(call: ast.Call, name: str, said: Callable[[str], DefaultValue | None]) -> DefaultValue | None:
+def said_of_declared(
+    call: ast.Call, name: str, option_value: Callable[[str], DefaultValue | None]
+) -> DefaultValue | None:
     """Return what the command says of a declared option; None where it says nothing.
 
     Args:
         call: The call that declares it.
         name: The name of the parameter.
-        said: Returns what the command says of an option or key.
+        option_value: Returns what the command says of an option or key.
     """
     flags = flags_of(call)
     for flag in flags:
         on, _, off = flag.partition("/")
         for part, means in ((on, True), (off, False)):
-            known = said(_key(part)) if part else None
-            if known is not None:
-                return known if means else DefaultValue(False, on)
-    return None if any(flag.startswith("--") for flag in flags) else said(name)
+            value = option_value(_key(part)) if part else None
+            if value is not None:
+                return value if means else DefaultValue(False, on)
+    return None if any(flag.startswith("--") for flag in flags) else option_value(name)
 
 
 def _key(flag: str) -> str:
@@ -112,26 +114,28 @@ def docopt_text(file: PythonFile, names: Names, node: ast.expr) -> str | None:
 def docopt_flags(text: str, flag: str) -> list[str]:
     """Return by what a command says an option, as commands are asked: `fast`, and `-f` where both stand on one line."""
     lines = (line.split() for line in text.split("\n") if line.lstrip().startswith("-"))
-    beside = [words[:3] for words in lines if any(word.partition("=")[0].rstrip(",") == flag for word in words[:3])]
-    short = [word.rstrip(",") for words in beside for word in words if re.fullmatch(r"-[A-Za-z],?", word)]
+    alternatives = [
+        words[:3] for words in lines if any(word.partition("=")[0].rstrip(",") == flag for word in words[:3])
+    ]
+    short = [word.rstrip(",") for words in alternatives for word in words if re.fullmatch(r"-[A-Za-z],?", word)]
     return [flag.lstrip("-").replace("-", "_"), *short]
 
 
 def docopt_default(text: str, flag: str) -> Value:
     """Return what an option is where the command does not say it; `UNDETERMINED` where the text does not tell."""
     lines = text.split("\n")
-    said = re.compile(rf"{re.escape(flag)}(?P<value>[= ](?:<[^>\n]{{1,80}}>|[A-Z]{{2,40}}\b))?(?![\w-])")
+    pattern = re.compile(rf"{re.escape(flag)}(?P<value>[= ](?:<[^>\n]{{1,80}}>|[A-Z]{{2,40}}\b))?(?![\w-])")
     for number, line in enumerate(lines):
-        declared = said.search(line) if line.lstrip().startswith("-") else None
+        declared = pattern.search(line) if line.lstrip().startswith("-") else None
         if declared is None:
             continue
-        told = [line[declared.end() :]]
+        descriptions = [line[declared.end() :]]
         for more in lines[number + 1 :]:
             if not more.strip() or more.lstrip().startswith("-"):
                 break
-            told.append(more)
-        default = _DEFAULT.search("\n".join(told))
+            descriptions.append(more)
+        default = _DEFAULT.search("\n".join(descriptions))
         return default[1] if default is not None else None if declared["value"] else False
-    usage = next((found for line in lines for found in [said.search(line)] if found is not None), None)
+    usage = next((match for line in lines for match in [pattern.search(line)] if match is not None), None)
     in_brackets = re.search(rf"\[[^\[\]\n]{{0,200}}{re.escape(flag)}", text) is not None
     return UNDETERMINED if usage is None or not in_brackets else None if usage["value"] else False

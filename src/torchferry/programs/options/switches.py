@@ -81,7 +81,7 @@ class Switch(NamedTuple):
     is_short: bool = False
     sets: tuple[str, ...] = ()
 
-    def said(self, text: str) -> Value:
+    def parsed(self, text: str) -> Value:
         """Return what its value is where a command says it with a text."""
         if self.action in ("store_true", "bool"):
             return True
@@ -93,8 +93,8 @@ class Switch(NamedTuple):
             return self.const
         if self.action == "subcommand":
             names = self.const if isinstance(self.const, tuple) else ()
-            said = [word for word in text.split("\0") if word in names]
-            return said[0] if said else UNDETERMINED
+            chosen = [word for word in text.split("\0") if word in names]
+            return chosen[0] if chosen else UNDETERMINED
         return UNDETERMINED if OF_SHELL.search(text) else read_scalar(text)
 
 
@@ -103,12 +103,12 @@ class SwitchIndex:
 
     Args:
         sources: The project's files.
-        known: The options of files in which they were looked for already, by the files.
+        switches_by_file: The options of files in which they were looked for already, by the files.
     """
 
-    def __init__(self, sources: Sources, known: Mapping[str, dict[str, list[Switch]]] | None = None) -> None:
+    def __init__(self, sources: Sources, switches_by_file: Mapping[str, dict[str, list[Switch]]] | None = None) -> None:
         self.sources = sources
-        self._by_path = dict(known or {})
+        self._by_path = dict(switches_by_file or {})
         self._noted: dict[str, list[str]] = {}
         for path, switches in self._by_path.items():
             for name in switches:
@@ -148,18 +148,18 @@ def may_define(text: str, names: bytes | None = None) -> bool:
         text: The text.
         names: Its names in ASCII, each once, where they are known: they are a fifth of it.
     """
-    said = text if names is None else names.decode("ascii")
-    return any(name in said for name in _NAMES) or any(name in said and sign in text for name, sign in _SIGNS)
+    words = text if names is None else names.decode("ascii")
+    return any(name in words for name in _NAMES) or any(name in words and sign in text for name, sign in _SIGNS)
 
 
 def switches_of(file: PythonFile) -> dict[str, list[Switch]]:
     """Return the switches that a file defines, by their names."""
-    found: dict[str, list[Switch]] = {}
+    switches: dict[str, list[Switch]] = {}
     for switch in _defined_in(file):
-        found.setdefault(switch.name, []).append(switch)
+        switches.setdefault(switch.name, []).append(switch)
     for name, value in _set_defaults(file):
-        found[name] = [switch._replace(value=value) for switch in found.get(name, ())]
-    return found
+        switches[name] = [switch._replace(value=value) for switch in switches.get(name, ())]
+    return switches
 
 
 def _defined_in(file: PythonFile) -> Iterator[Switch]:
@@ -315,43 +315,43 @@ def read_scalar(value: str) -> Value:
         return text
 
 
-def said(arguments: Iterable[str]) -> dict[str, str]:
+def options_in(arguments: Iterable[str]) -> dict[str, str]:
     """Return the options that a command says, by their name: `--use-flash`, `--attn flash`, `model.attn=flash`.
 
     What has dots is there by its last word too, and all words by `ALL_WORDS`.
     """
     arguments = tuple(arguments)
-    found: dict[str, str] = {ALL_WORDS: "\0".join(arguments)} if arguments else {}
+    options: dict[str, str] = {ALL_WORDS: "\0".join(arguments)} if arguments else {}
     names: tuple[str, ...] = ()
     for word in arguments:
         if word.startswith("--") or "=" in word:
             key, equals, value = word.lstrip("-+~").partition("=")
             whole = key.replace("-", "_")
             names = tuple(dict.fromkeys((whole.rpartition(".")[2], whole)))
-            found.update(dict.fromkeys(names, value if equals else "true"))
+            options.update(dict.fromkeys(names, value if equals else "true"))
             if equals:
                 names = ()
         elif _YACS.match(word):
             names = (word.rpartition(".")[2], word)
-            found.update(dict.fromkeys(names, "true"))
+            options.update(dict.fromkeys(names, "true"))
         elif (len(word) == 2 and word[0] == "-" and word[1].isalpha()) or re.match(r"-[A-Za-z]{2}", word):
             names = (word,)
-            found[word] = "true"
+            options[word] = "true"
         elif names and not word.startswith("-"):
-            found.update(dict.fromkeys(names, word))
+            options.update(dict.fromkeys(names, word))
             names = ()
-    return found
+    return options
 
 
 def _joined_to(word: str, switch: Switch, options: Mapping[str, str]) -> tuple[Value] | None:
     """Return what a word says of an option that is said by its beginning, with its value, or with other letters."""
     if word.startswith("--"):
         begins = switch.is_short and any(flag.startswith(word) for flag in switch.flags if len(word) > 2)
-        return (switch.said(options.get(_as_name(word), "true")),) if begins else None
+        return (switch.parsed(options.get(_as_name(word), "true")),) if begins else None
     letters = {flag[1] for flag in switch.flags if re.match(r"-[A-Za-z]\Z", flag)}
     if word[1] in letters:
         takes_none = switch.action.startswith(("store_", "count", "own")) or switch.value is False
-        return (switch.said("true" if takes_none else word[2:].removeprefix("=")),)
+        return (switch.parsed("true" if takes_none else word[2:].removeprefix("=")),)
     return None if letters.isdisjoint(word[2:].partition("=")[0]) else (UNDETERMINED,)
 
 
@@ -378,16 +378,16 @@ def said_of(
     """
     for switch in switches:
         if switch.action == "subcommand":
-            return (switch.said(options.get(ALL_WORDS, "")),)
+            return (switch.parsed(options.get(ALL_WORDS, "")),)
         for flag in switch.flags:
             text = options.get(flag if re.match(r"-[^-]\Z", flag) else _as_name(flag), options.get(flag))
             if text is not None:
-                return (switch.said(text),)
+                return (switch.parsed(text),)
     for switch in switches:
         for word in joined:
-            found = _joined_to(word, switch, options)
-            if found is not None:
-                return found
+            joined_value = _joined_to(word, switch, options)
+            if joined_value is not None:
+                return joined_value
     text = options.get(name)
     if text is not None:
         return (UNDETERMINED if OF_SHELL.search(text) else read_scalar(text),)
@@ -418,15 +418,15 @@ def commands_of_class(file: PythonFile, names: Names, owner: str) -> Iterator[as
             continue
         given = [part for argument in call.args[:1] for part in nodes_in(argument) if isinstance(part, ast.Name)]
         values = [assigned_value(file, binding) for name in given for binding in names.bindings(name)]
-        made = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
-        if owner in made.union(name.id for name in given) or not (owner or call.args):
+        makers = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
+        if owner in makers.union(name.id for name in given) or not (owner or call.args):
             yield call
 
 
 def is_word_said(option: str, arguments: Sequence[str]) -> bool:
     """Whether a command says a word, such as the name of a subcommand, or an option with its value: `--net fast`."""
     flag, _, value = option.rpartition(" ")
-    return said(arguments).get(_as_name(flag)) == value if flag else value in arguments
+    return options_in(arguments).get(_as_name(flag)) == value if flag else value in arguments
 
 
 Said = tuple[Reachability, str, str, None, tuple[str, ...]]
@@ -463,8 +463,8 @@ def need_of(option: str, others: Sequence[str], reachability: Reachability, prog
     """
     starts = program.own_starts
     lines = [each.arguments for each in starts if each.place == starts[0].place] or [()]
-    said = [is_word_said(option, arguments) for arguments in lines]
-    if any(said):
-        return Reachability.ALWAYS if all(said) else Reachability.CHOSEN
+    holding = [is_word_said(option, arguments) for arguments in lines]
+    if any(holding):
+        return Reachability.ALWAYS if all(holding) else Reachability.CHOSEN
     is_open = bool(others) and not all(any(is_word_said(each, arguments) for each in others) for arguments in lines)
     return Reachability.CHOSEN if is_open else reachability

@@ -69,16 +69,16 @@ class CallPlaces:
             defined_in, called, line = of
             defining, loaded = self._sources.file(defined_in), self._sources.file(path)
             function = next((each for each in defining[0].functions if each.lineno == line), None) if defining else None
-            found = escapes_in(*loaded, called, function) if loaded is not None and function is not None else ()
-            self._escapes[path, of] = tuple(found)
+            escapes = escapes_in(*loaded, called, function) if loaded is not None and function is not None else ()
+            self._escapes[path, of] = tuple(escapes)
         return self._escapes[path, of]
 
     def modules_asked(self, path: str) -> tuple[str, ...]:
         """Return the modules in which a file looks names up by texts, as it has them; empty for itself."""
         if path not in self._asked:
             loaded = self._sources.file(path) if _may_look_up(self._sources.text(path)) else None
-            found = namespace_lookups(*loaded) if loaded is not None else ()
-            self._asked[path] = tuple(dict.fromkeys(each.module for each in found))
+            lookups = namespace_lookups(*loaded) if loaded is not None else ()
+            self._asked[path] = tuple(dict.fromkeys(each.module for each in lookups))
         return self._asked[path]
 
     def _found(self, path: str, of: FunctionPlace) -> Iterator[CallPlace]:
@@ -110,7 +110,7 @@ def _may_look_up(text: str) -> bool:
     """Whether a file may look a name up in a module by a text: in itself, or in one that it imports."""
     if "globals()" in text or "__dict__[" in text or "sys.modules[" in text:
         return True
-    asked = {found[1] for found in _ASKS.finditer(text)} if "getattr(" in text else ()
+    asked = {match[1] for match in _ASKS.finditer(text)} if "getattr(" in text else ()
     return any(re.search(rf"^[ \t]*(?:from|import)\b[^\n]*\b{name}\b", text, re.MULTILINE) for name in asked)
 
 
@@ -118,8 +118,8 @@ def _may_look_up(text: str) -> bool:
 def calls_in(file: PythonFile, of: tuple[str, FunctionNode]) -> list[Called]:
     """Return where a file may call a function, by the name under which it is called, or hands it on."""
     called, function = of
-    found = ((callee, _call_of(file, callee, function)) for callee in _callees(file, called))
-    return [Called(callee, call, is_under_main(file, callee)) for callee, call in found if call is not None]
+    calls = ((callee, _call_of(file, callee, function)) for callee in _callees(file, called))
+    return [Called(callee, call, is_under_main(file, callee)) for callee, call in calls if call is not None]
 
 
 def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:

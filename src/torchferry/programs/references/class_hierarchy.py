@@ -113,8 +113,8 @@ class Lineage:
         """Return a class."""
         loaded = self.sources.file(place[0])
         owners = loaded[0].classes if loaded is not None else ()
-        found = next((each for each in owners if (each.lineno, each.col_offset) == place[1:]), None)
-        return (*loaded, found) if loaded is not None and found is not None else None
+        owner = next((each for each in owners if (each.lineno, each.col_offset) == place[1:]), None)
+        return (*loaded, owner) if loaded is not None and owner is not None else None
 
     def askers(self, file: PythonFile, owner: ast.ClassDef, method: str) -> Askers:
         """Return which classes come by a method of a class."""
@@ -143,8 +143,8 @@ class Lineage:
 
     def metaclass(self, place: ClassPlace) -> list[ClassPlace]:
         """Return the metaclass that a class names, and its bases."""
-        said = self._said_of(place)
-        named = said.metaclass if said is not None else None
+        class_facts = self._said_of(place)
+        named = class_facts.metaclass if class_facts is not None else None
         meant = self._meant_by(place[0], *named) if named is not None else None
         return [] if meant is None else [meant, *self.bases(meant)]
 
@@ -152,9 +152,9 @@ class Lineage:
         """Return the classes in which an object of a class looks a name up, in the order in which it does."""
         if place in self._orders:
             return self._orders[place]
-        said = self._said_of(place)
-        kin = [_Kin(place, said.name, said.defines)] if said is not None else []
-        for name, origin in zip(said.bases, said.origins, strict=True) if said is not None else ():
+        class_facts = self._said_of(place)
+        kin = [_Kin(place, class_facts.name, class_facts.defines)] if class_facts is not None else []
+        for name, origin in zip(class_facts.bases, class_facts.origins, strict=True) if class_facts is not None else ():
             base = self._meant_by(place[0], name, origin)
             if base is None:
                 is_own = name in _ASKS_NOTHING or origin.startswith(_QUIET_BASES) or self._is_own_class(name)
@@ -168,15 +168,15 @@ class Lineage:
         return order
 
     def _said_of(self, place: ClassPlace) -> SaidClass | None:
-        return next((said for said in self._classes_in(place[0]) if said.at == place[1:]), None)
+        return next((each for each in self._classes_in(place[0]) if each.at == place[1:]), None)
 
     def _meant_by(self, path: str, name: str, origin: str) -> ClassPlace | None:
         """Return the class of the project that a base of a class stands for."""
         if not origin:
             return self._named(path, name)
         module, _, member = origin.rpartition(".")
-        found = self.sources.project.module_path(module, path) if module.strip(".") else None
-        todo, met = [] if found is None else [found], {found}
+        module_path = self.sources.project.module_path(module, path) if module.strip(".") else None
+        todo, met = [] if module_path is None else [module_path], {module_path}
         while todo:
             path = todo.pop()
             place = self._named(path, member)
@@ -190,7 +190,7 @@ class Lineage:
         return None
 
     def _named(self, path: str, name: str) -> ClassPlace | None:
-        return next(((path, *said.at) for said in self._classes_in(path) if said.name == name), None)
+        return next(((path, *each.at) for each in self._classes_in(path) if each.name == name), None)
 
     def _derived(self, place: ClassPlace) -> tuple[ClassPlace, ...]:
         """Return the classes that are derived from one, and from these."""
@@ -211,10 +211,10 @@ class Lineage:
         words = self.sources.words
         renamed = (path for path in words.holding(name) if f"{name} as " in self.sources.text(path)) if name else ()
         for path in sorted({*words.as_base(name), *renamed}) if name else ():
-            for said in self._classes_in(path):
-                for base, origin in zip(said.bases, said.origins, strict=True):
+            for each in self._classes_in(path):
+                for base, origin in zip(each.bases, each.origins, strict=True):
                     if name in (base, origin.rpartition(".")[2]) and self._meant_by(path, base, origin) == place:
-                        yield path, *said.at
+                        yield path, *each.at
                         break
 
     # --- classes by their names ---
@@ -223,24 +223,24 @@ class Lineage:
         """Return the names of the classes that are the class, its bases and those derived from it, by their names."""
         related = {owner.name} | {last_name(base) for base in owner.bases}
         for path in self.sources.words.as_base(owner.name):
-            related.update(said.name for said in self._classes_in(path) if owner.name in said.bases)
+            related.update(each.name for each in self._classes_in(path) if owner.name in each.bases)
         return related
 
     def of_variable(self, file: PythonFile, names: Names, variable: ast.Name) -> set[str]:
         """Return the project's classes of which a variable is an object, where each of its values is one; else none."""
-        made = set()
+        makers = set()
         for binding in names.reaching_bindings(variable):
             value = assigned_value(file, binding)
             name = self.class_meant(last_name(value.func)) if isinstance(value, ast.Call) else ""
             if not name:
                 return set()
-            made.add(name)
-        return made
+            makers.add(name)
+        return makers
 
     def may_be_object(self, origin: str, importer: str, owner: str) -> bool:
         """Whether a name of a module is an object of a class or of one derived from it, or of nobody knows which."""
-        made = self._made_by_module(origin, importer, 0)
-        return made is None or any(bases is None or owner in bases for bases in map(self.with_bases, made))
+        maker = self._made_by_module(origin, importer, 0)
+        return maker is None or any(bases is None or owner in bases for bases in map(self.with_bases, maker))
 
     def _made_by_module(self, origin: str, importer: str, depth: int) -> set[str] | None:
         """Return the project's classes of which a name of a module is an object; None where nobody knows."""
@@ -255,20 +255,20 @@ class Lineage:
         return self._made[path, member]
 
     def _made_in(self, file: PythonFile, names: Names, member: str, depth: int) -> set[str] | None:
-        made: set[str] = set()
+        makers: set[str] = set()
         for binding in names.module_bindings(member):
             value = assigned_value(file, binding)
             origin = names.binding_origin(binding)
             if origin is not None:
-                found = self._made_by_module(origin, file.path, depth + 1)
+                maker = self._made_by_module(origin, file.path, depth + 1)
             elif isinstance(value, ast.Call):
-                found = self._made_by_call(file, names, value)
+                maker = self._made_by_call(file, names, value)
             else:
-                found = None if isinstance(value, _OPEN_VALUES) else set()
-            if found is None:
+                maker = None if isinstance(value, _OPEN_VALUES) else set()
+            if maker is None:
                 return None
-            made |= found
-        return made
+            makers |= maker
+        return makers
 
     def _made_by_call(self, file: PythonFile, names: Names, call: ast.Call) -> set[str] | None:
         """Return the class that a call makes an object of; none for a call of another package."""
@@ -302,20 +302,20 @@ class Lineage:
         return self._bases[name]
 
     def _found_bases(self, name: str) -> set[str] | None:
-        found: set[str] = set()
+        bases: set[str] = set()
         todo = [name]
-        while todo and len(found) < _MOST_BASES:
+        while todo and len(bases) < _MOST_BASES:
             name = todo.pop()
-            if name in found:
+            if name in bases:
                 continue
-            found.add(name)
+            bases.add(name)
             for path in (
                 path for path in self.sources.words.holding(name) if f"class {name}" in self.sources.text(path)
             ):
-                for said in self._classes_in(path):
-                    if said.name == name:
-                        todo += said.bases
-        return None if todo else found
+                for class_facts in self._classes_in(path):
+                    if class_facts.name == name:
+                        todo += class_facts.bases
+        return None if todo else bases
 
     def has_foreign_base(self, names: Names, owner: ast.ClassDef) -> bool:
         """Whether a class has a base that is not the project's, which may call its methods."""

@@ -36,13 +36,13 @@ class _Entry(NamedTuple):
         container: The variable or attribute that keeps it.
         is_keyed: Whether it is kept by a key.
         key: The key, where it can be told.
-        kept: Where the class is spoken of.
+        variable: Where the class is spoken of.
     """
 
     container: ast.Name | ast.Attribute
     is_keyed: bool
     key: str | None
-    kept: ast.Name
+    variable: ast.Name
 
 
 class ClassRegistries:
@@ -78,13 +78,13 @@ class ClassRegistries:
     ) -> Iterator[Use]:
         """Yield what is done with a class where it is defined, and where it is taken out of what then keeps it."""
         file, names, _ = keeper
-        for method, made in _hooks(keeper, by_itself=by_itself):
-            entries = [*_kept(method, made, unit, bases, by_itself=by_itself)]
+        for method, new_names in _hooks(keeper, by_itself=by_itself):
+            entries = [*_kept(method, new_names, unit, bases, by_itself=by_itself)]
             for entry in entries:
                 yield from self._uses_of_entry(keeper, entry, unit)
-            followed = {entry.kept for entry in entries if _is_lasting(file, names, entry.container)}
+            followed = {entry.variable for entry in entries if _is_lasting(file, names, entry.container)}
             for node in nodes_in(method):
-                is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in made
+                is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in new_names
                 if isinstance(node, ast.Name) and is_read and node not in followed:
                     yield from self._uses_of_spoken(file, names, node, Place(path, unit), unit)
 
@@ -103,38 +103,40 @@ class ClassRegistries:
             bound = bound_in_project(self._sources.project, file, names, parent.func)
             if bound is None and last_name(parent.func) in _ASKING and spoken not in parent.args[2:]:
                 return
-            kept = kept_by(bound[0], bound[1], bound[2], parent, unit) if bound is not None else []
-            for each in kept:
+            registered = kept_by(bound[0], bound[1], bound[2], parent, unit) if bound is not None else []
+            for each in registered:
                 yield from self.of_registration(each, unit, file.path)
-            if not kept:
+            if not registered:
                 yield choice
         elif isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.AugAssign, ast.Lambda, ast.Yield)):
             yield choice
 
-    def of_registration(self, kept: Registration, unit: FunctionNode | ast.ClassDef, path: str) -> Iterator[Use]:
+    def of_registration(
+        self, registration: Registration, unit: FunctionNode | ast.ClassDef, path: str
+    ) -> Iterator[Use]:
         """Yield where what keeps a function or class is asked for it.
 
         Args:
-            kept: Where it is kept.
+            registration: Where it is kept.
             unit: The function or class.
             path: The file that has it kept.
         """
-        if kept.container is None:
+        if registration.container is None:
             yield Use(Place(path, unit), Reachability.CHOSEN, f"{unit.name} ({path}:{unit.lineno})")
             return
-        for use in self._uses_of_binding(kept.file, kept.container):
+        for use in self._uses_of_binding(registration.file, registration.container):
             loaded = self._sources.file(use.place.path)
             node = use.place.node
             if loaded is None or not isinstance(node, (ast.Name, ast.Attribute)):
                 continue
-            asked = lookup(loaded[0], node, is_keyed=kept.key is not None)
+            asked = lookup(loaded[0], node, is_keyed=registration.key is not None)
             if asked is None:
                 continue
             place = Place(use.place.path, asked.node, use.place.through)
-            if kept.key is not None and asked.asked is not None:
+            if registration.key is not None and asked.asked is not None:
                 written = string_value(asked.asked)
-                if written is None or written == kept.key:
-                    yield Use(place, test=None if written is not None else is_equal(asked.asked, kept.key))
+                if written is None or written == registration.key:
+                    yield Use(place, test=None if written is not None else is_equal(asked.asked, registration.key))
             elif asked.takes_all:
                 yield Use(place)
             else:
@@ -233,64 +235,66 @@ def _hooks(keeper: _Class, *, by_itself: bool) -> Iterator[tuple[ast.FunctionDef
 
 
 def _kept(
-    method: ast.FunctionDef, made: set[str], unit: ast.ClassDef, bases: list[_Class], *, by_itself: bool
+    method: ast.FunctionDef, new_names: set[str], unit: ast.ClassDef, bases: list[_Class], *, by_itself: bool
 ) -> Iterator[_Entry]:
     """Yield where `__init_subclass__` of a base, or what a metaclass runs, keeps a class."""
     arguments = [each.arg for each in method.args.args]
-    said: dict[str, ast.expr] = {keyword.arg: keyword.value for keyword in unit.keywords if keyword.arg is not None}
+    keywords: dict[str, ast.expr] = {keyword.arg: keyword.value for keyword in unit.keywords if keyword.arg is not None}
     if by_itself and len(arguments) > 1:
-        said[arguments[1]] = ast.Constant(unit.name)
+        keywords[arguments[1]] = ast.Constant(unit.name)
     classes = [unit, *(each[2] for each in bases)]
     for part in nodes_in(method):
-        held = _held(part.value, made) if isinstance(part, ast.Assign) else None
+        held = _held(part.value, new_names) if isinstance(part, ast.Assign) else None
         if isinstance(part, ast.Assign) and held is not None:
             for target in part.targets:
                 if isinstance(target, ast.Subscript) and isinstance(target.value, (ast.Name, ast.Attribute)):
-                    yield _Entry(target.value, True, _own(target.slice, made, said, classes), held)
+                    yield _Entry(target.value, True, _own(target.slice, new_names, keywords, classes), held)
         elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             of = part.func.value
-            given = next((found for x in part.args if (found := _held(x, made)) is not None), None)
+            given = next((held_name for x in part.args if (held_name := _held(x, new_names)) is not None), None)
             if not isinstance(of, (ast.Name, ast.Attribute)):
                 continue
             if part.func.attr == "update" and part.args and isinstance(part.args[0], ast.Dict):
                 for key, value in zip(part.args[0].keys, part.args[0].values, strict=True):
-                    if key is not None and (held := _held(value, made)) is not None:
-                        yield _Entry(of, True, _own(key, made, said, classes), held)
+                    if key is not None and (held := _held(value, new_names)) is not None:
+                        yield _Entry(of, True, _own(key, new_names, keywords, classes), held)
             elif given is not None and part.func.attr in _ADDS:
                 yield _Entry(of, False, None, given)
             elif given is not None and part.func.attr == "setdefault":
-                yield _Entry(of, True, _own(part.args[0], made, said, classes), given)
+                yield _Entry(of, True, _own(part.args[0], new_names, keywords, classes), given)
 
 
-def _held(value: ast.expr, made: set[str]) -> ast.Name | None:
+def _held(value: ast.expr, new_names: set[str]) -> ast.Name | None:
     """Return where an expression speaks of a class that whoever takes the value may call; None where it does not.
 
     `cls`, `(cls, 1)`, `partial(cls, 2)`.
     """
     if isinstance(value, (ast.Tuple, ast.List)):
-        return next((found for each in value.elts if (found := _held(each, made)) is not None), None)
+        return next((held for each in value.elts if (held := _held(each, new_names)) is not None), None)
     if isinstance(value, ast.Call) and last_name(value.func) in PARTIAL and value.args:
-        return _held(value.args[0], made)
-    return value if isinstance(value, ast.Name) and value.id in made else None
+        return _held(value.args[0], new_names)
+    return value if isinstance(value, ast.Name) and value.id in new_names else None
 
 
 def _named_new(method: ast.FunctionDef) -> set[str]:
     """Return what a metaclass calls the class that it makes: `cls = super().__new__(mcs, name, bases, namespace)`."""
     stores = (part for part in nodes_in(method) if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call))
-    made = (part for part in stores if last_name(part.value.func) == "__new__")  # type: ignore[attr-defined]
-    return {last_name(target) for part in made for target in part.targets}
+    creations = (part for part in stores if last_name(part.value.func) == "__new__")  # type: ignore[attr-defined]
+    return {last_name(target) for part in creations for target in part.targets}
 
 
-def _own(value: ast.expr, made: set[str], said: dict[str, ast.expr], classes: list[ast.ClassDef]) -> str | None:
+def _own(
+    value: ast.expr, new_names: set[str], keywords: dict[str, ast.expr], classes: list[ast.ClassDef]
+) -> str | None:
     """Return the text that an expression is for one class: `cls.__name__.lower()`, `cls.kind`; None for no text."""
-    if isinstance(value, ast.Name) and value.id in said:
-        return string_value(said[value.id])
+    if isinstance(value, ast.Name) and value.id in keywords:
+        return string_value(keywords[value.id])
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and not value.args:
         if value.func.attr in _CHANGES:
-            inner = _own(value.func.value, made, said, classes)
+            inner = _own(value.func.value, new_names, keywords, classes)
             return None if inner is None else _CHANGES[value.func.attr](inner)
         value = value.func
-    if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name) or value.value.id not in made:
+    if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name) or value.value.id not in new_names:
         return string_value(value)
     if value.attr in ("__name__", "__qualname__"):
         return classes[0].name
@@ -310,7 +314,7 @@ def _chosen(file: PythonFile, classes: ast.expr, unit: ast.ClassDef) -> _Choice 
     """Return how one of some classes is taken where they are gone through; None where they are not."""
     loop = file.parents.get(classes)
     if isinstance(loop, (ast.For, ast.comprehension)) and loop.iter is classes and isinstance(loop.target, ast.Name):
-        made = {loop.target.id}
+        loop_names = {loop.target.id}
     else:
         return None
     if isinstance(loop, ast.For):
@@ -322,16 +326,16 @@ def _chosen(file: PythonFile, classes: ast.expr, unit: ast.ClassDef) -> _Choice 
         if isinstance(around_it, ast.DictComp):
             taken = file.parents.get(around_it)
             asked = taken.slice if isinstance(taken, ast.Subscript) else None
-            return _Choice(classes, asked, _own(around_it.key, made, {}, [unit]), False)
+            return _Choice(classes, asked, _own(around_it.key, loop_names, {}, [unit]), False)
     if not tests:
         around_it = loop if isinstance(loop, ast.For) else file.parents.get(loop)
         calls = (part for part in nodes_in(around_it or loop) if isinstance(part, ast.Call))
-        return _Choice(classes, None, None, any(last_name(part.func) in made for part in calls))
+        return _Choice(classes, None, None, any(last_name(part.func) in loop_names for part in calls))
     for test in tests:
         sides = [test.left, *test.comparators] if isinstance(test, ast.Compare) and len(test.ops) == 1 else []
         if sides and isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
             for own, asked in (sides, sides[::-1]):
-                text = _own(own, made, {}, [unit]) if not isinstance(own, ast.Constant) else None
+                text = _own(own, loop_names, {}, [unit]) if not isinstance(own, ast.Constant) else None
                 if text is not None:
                     return _Choice(classes, asked, text, False)
     return _Choice(classes, None, None, False)

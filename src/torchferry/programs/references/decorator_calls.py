@@ -124,9 +124,9 @@ def operators_of(names: Names, unit: FunctionNode) -> Iterator[OperatorName]:
         library = called.value if of_library and isinstance(called, ast.Attribute) else None
         if arguments and string_value(arguments[0]) is None:
             library, arguments = arguments[0], arguments[1:]
-        said = string_value(arguments[0]) if arguments else None
-        if said is not None:
-            namespace, _, name = said.rpartition("::")
+        operator = string_value(arguments[0]) if arguments else None
+        if operator is not None:
+            namespace, _, name = operator.rpartition("::")
             yield OperatorName(namespace or _namespace(names, library), name.partition(".")[0])
 
 

@@ -175,8 +175,10 @@ def _keys_of(file: PythonFile, names: Names, table: ast.expr, depth: int = 0) ->
     if not isinstance(table, ast.Name) or depth > _MOST_PARENTS or _is_changed(file, table):
         return None
     values = [assigned_value(file, binding) for binding in names.reaching_bindings(table)]
-    found = [None if value is None else _keys_of(file, names, value, depth + 1) for value in values]
-    return None if not found or None in found else {key for keys in found for key in keys or ()}
+    keys_of_values = [None if value is None else _keys_of(file, names, value, depth + 1) for value in values]
+    return (
+        None if not keys_of_values or None in keys_of_values else {key for keys in keys_of_values for key in keys or ()}
+    )
 
 
 def _is_changed(file: PythonFile, table: ast.Name) -> bool:

@@ -54,7 +54,9 @@ def hands_out(file: PythonFile, names: Names, node: ast.AST, function: FunctionN
             value = value.elts[0]
         if value in imports or (isinstance(value, ast.Name) and value.id in bound):
             return True
-        if isinstance(value, ast.Name) and any(assigned_value(file, one) in imports for one in names.bindings(value)):
+        if isinstance(value, ast.Name) and any(
+            assigned_value(file, binding) in imports for binding in names.bindings(value)
+        ):
             return True
     return False
 

@@ -57,10 +57,10 @@ def _may_look_up(sources: Sources, calls: CallPlaces, path: str, defined_in: str
     """Whether a file may look up, by a text, what another one defines: in that file, or in a package around it."""
     find = sources.project.module_path
     for module in calls.modules_asked(path):
-        found = find(module, path) if module else path
-        if found == defined_in:
+        module_path = find(module, path) if module else path
+        if module_path == defined_in:
             return True
-        package = found.removesuffix("__init__.py") if found is not None else ""
+        package = module_path.removesuffix("__init__.py") if module_path is not None else ""
         if package.endswith("/") and defined_in.startswith(package):
             return True
     return False

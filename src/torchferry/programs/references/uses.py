@@ -101,7 +101,7 @@ class Uses:
         said: What files say, of those of which it is known already.
     """
 
-    def __init__(self, sources: Sources, modules: Modules, said: Mapping[str, LookupFacts] | None = None) -> None:
+    def __init__(self, sources: Sources, modules: Modules, facts: Mapping[str, LookupFacts] | None = None) -> None:
         self.sources = sources
         self.modules = modules
         self.paths = sorted(sources.project.paths | sources.notebooks)
@@ -117,7 +117,7 @@ class Uses:
         self._namespaces: dict[str, frozenset[str]] = {}
         self._name_givers: dict[str, dict[str, list[str]]] = {}
         self._making: dict[ClassPlace, tuple[str, ...]] = {}
-        self._said: dict[str, LookupFacts] = dict(said or {})
+        self._said: dict[str, LookupFacts] = dict(facts or {})
         self.lineage = Lineage(sources, modules, lambda path: self._said_in(path).classes)
         self._registries = ClassRegistries(sources, self.lineage, self.of_binding)
         self.settings = SettingsUses(sources, modules, self._counts, self._passes_on)
@@ -138,11 +138,11 @@ class Uses:
             uses = self._uses_of_method(file, names, owner, unit)
         else:
             uses = self._uses_of_name(file, names, unit, set())
-        found: list[Use] = []
+        collected: list[Use] = []
         for use in uses:
-            found.append(use)
+            collected.append(use)
             yield use
-        self._mentions[key] = found
+        self._mentions[key] = collected
 
     def is_called_everywhere(self, file: PythonFile, unit: FunctionNode) -> bool:
         """Whether more places than anybody looks at may call a method of a class, by its name."""
@@ -153,8 +153,8 @@ class Uses:
             texts = [self.sources.text(path) for path in self.sources.words.as_attribute(name) if self._counts(path)]
             is_everywhere = sum(text.count(f".{name}") for text in texts) > MOST_PLACES
             if is_everywhere:  # longer names that begin with it are counted, too
-                said = re.compile(rf"\.{re.escape(name)}\b")
-                is_everywhere = sum(len(said.findall(text)) for text in texts) > MOST_PLACES
+                pattern = re.compile(rf"\.{re.escape(name)}\b")
+                is_everywhere = sum(len(pattern.findall(text)) for text in texts) > MOST_PLACES
             self._everywhere[name] = is_everywhere
         return self._everywhere[name]
 
@@ -199,22 +199,22 @@ class Uses:
         tests = tuple((file.path, test, wanted) for test, wanted in known_as.tests)
         if known_as.table is not None:
             asking = [*lookups(file, known_as.table)]
-            yield from (Use(Place(file.path, each), test=test, beside=tests) for each, test in asking)
+            yield from (Use(Place(file.path, each), test=test, also=tests) for each, test in asking)
             if asking:
                 return
         name = known_as.name
         if is_implicit(name):
             uses = self._uses_of_name(file, names, owner, set())
-            yield from (use._replace(beside=(*use.beside, *tests)) for use in uses)
+            yield from (use._replace(also=(*use.also, *tests)) for use in uses)
         else:
             reachability = Reachability.ALWAYS if known_as.table is None else Reachability.CHOSEN
             choice = "" if known_as.table is None else f"{name} ({file.path}:{unit.lineno})"
-            for place, made in self._attributes_of(file, owner, unit, known_as):
-                yield Use(place, reachability, choice, made=made, beside=tests)
+            for place, makers in self._attributes_of(file, owner, unit, known_as):
+                yield Use(place, reachability, choice, makers=makers, also=tests)
         for path in self._asking_by_name(file, owner, known_as):
             loaded = self.sources.file(path)
             for asked in asked_by_name(*loaded, owner.name, known_as) if loaded is not None else ():
-                yield Use(Place(path, asked.call), test=asked.test, beside=tests)
+                yield Use(Place(path, asked.call), test=asked.test, also=tests)
 
     def _attributes_of(
         self, file: PythonFile, owner: ast.ClassDef, unit: FunctionNode, known_as: MethodName
@@ -238,13 +238,13 @@ class Uses:
                     continue
                 if self._may_be_of(other, other_names, attribute, owner.name, related):
                     # many objects are given attributes of one name: one of the class must be there
-                    made = () if known_as.access is ast.Load else self._made_in(place_of(file, owner))
-                    if made or known_as.access is ast.Load:
+                    makers = () if known_as.access is ast.Load else self._made_in(place_of(file, owner))
+                    if makers or known_as.access is ast.Load:
                         called = True
-                        yield Place(path, attribute), made
-                elif made := self._made_for(askers, other, attribute):
+                        yield Place(path, attribute), makers
+                elif makers := self._made_for(askers, other, attribute):
                     called = True
-                    yield Place(path, attribute), made
+                    yield Place(path, attribute), makers
 
     def _made_for(self, askers: Askers, file: PythonFile, attribute: ast.Attribute) -> tuple[str, ...]:
         """Return the files that make objects whose class or bases ask themselves for a method at a place."""
@@ -383,8 +383,8 @@ class Uses:
             origin = names.origin(value)
             if origin is not None:  # a module, or a class or an object that was imported
                 return origin.rpartition(".")[2] in related or self.lineage.may_be_object(origin, file.path, owner)
-            made = self.lineage.of_variable(file, names, value)
-            if made and not any(bases is None or owner in bases for bases in map(self.lineage.with_bases, made)):
+            classes = self.lineage.of_variable(file, names, value)
+            if classes and not any(bases is None or owner in bases for bases in map(self.lineage.with_bases, classes)):
                 return False
         if isinstance(value, (ast.Constant, ast.JoinedStr)):
             return False
@@ -463,7 +463,7 @@ class Uses:
         """Yield where a function is called by a decorator or a test runner, or a class taken from what keeps it."""
         project = self.sources.project
         for tests in calls_at_once(project, file, names, unit):
-            yield Use(Place(file.path, unit), beside=tests)
+            yield Use(Place(file.path, unit), also=tests)
         yield from (Use(Place(file.path, call)) for call in runs_tests(file, names, unit))
         if isinstance(unit, ast.ClassDef):
             yield from self._registries.uses(file, names, unit)
@@ -487,8 +487,8 @@ class Uses:
 
     def _uses_of_registered(self, file: PythonFile, names: Names, unit: FunctionNode | ast.ClassDef) -> Iterator[Use]:
         """Yield where what the project's own decorators keep a function or class in is asked for it."""
-        for kept in registrations(self.sources.project, file, names, unit):
-            yield from self._registries.of_registration(kept, unit, file.path)
+        for registration in registrations(self.sources.project, file, names, unit):
+            yield from self._registries.of_registration(registration, unit, file.path)
 
     def _is_only_listed(self, file: PythonFile, value: ast.AST) -> bool:
         """Whether the table of a module that holds a value is asked for nothing but its keys."""

@@ -58,9 +58,9 @@ def registrations(
     for decorator, defined in definitions(project, file, names, unit):
         yield from _kept_by(*defined, decorator, unit)
     for decorator in unit.decorator_list:
-        kept = _kept_by_object(project, file, names, decorator, unit)
-        if kept is not None:
-            yield kept
+        registration = _kept_by_object(project, file, names, decorator, unit)
+        if registration is not None:
+            yield registration
 
 
 def _kept_by_object(
@@ -76,8 +76,8 @@ def _kept_by_object(
     of, of_names, binding = bound
     if not isinstance(binding, ast.Name) or of.scope(binding) is not of.tree:
         return Registration(of) if isinstance(binding, ast.ClassDef) else None
-    made = assigned_value(of, binding)
-    defined = bound_in_project(project, of, of_names, made.func) if isinstance(made, ast.Call) else None
+    value = assigned_value(of, binding)
+    defined = bound_in_project(project, of, of_names, value.func) if isinstance(value, ast.Call) else None
     text = defined[0].text(defined[2]) if defined is not None and isinstance(defined[2], ast.ClassDef) else ""
     return Registration(of, binding, None if _CHANGES_KEYS.search(text) else _given_key(decorator) or unit.name)
 

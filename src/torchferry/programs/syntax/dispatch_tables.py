@@ -35,10 +35,10 @@ def _entry(file: PythonFile, use: ast.AST) -> tuple[ast.expr, ast.expr | None] |
         assert isinstance(parent, ast.keyword)
         return table, ast.copy_location(ast.Constant(parent.arg), parent.value)
     pairs = file.parents.get(parent) if isinstance(parent, ast.Tuple) and parent.elts[1:] == [use] else None
-    made = file.parents.get(pairs) if isinstance(pairs, (ast.List, ast.Tuple)) else None
-    if isinstance(made, ast.Call) and made.args == [pairs] and last_name(made.func).lower().endswith("dict"):
+    call = file.parents.get(pairs) if isinstance(pairs, (ast.List, ast.Tuple)) else None
+    if isinstance(call, ast.Call) and call.args == [pairs] and last_name(call.func).lower().endswith("dict"):
         assert isinstance(parent, ast.Tuple)
-        return made, parent.elts[0]
+        return call, parent.elts[0]
     return None
 
 
@@ -97,15 +97,15 @@ def lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Comp
         return
     of_class = isinstance(file.parents.get(statement), ast.ClassDef)
     spoken = file.attributes.get(target.id, ()) if of_class else file.names.get(target.id, ())
-    found: list[tuple[ast.expr, ast.Compare]] = []
+    compared: list[tuple[ast.expr, ast.Compare]] = []
     for name in spoken:
         owner = file.parents.get(name)
         if not isinstance(name.ctx, ast.Load) or lists_keys(file, name):
             continue
         if not isinstance(owner, ast.Subscript) or owner.value is not name:
             return
-        found.append((owner, ast.copy_location(ast.Compare(owner.slice, [ast.Eq()], [wanted]), owner)))
-    yield from found
+        compared.append((owner, ast.copy_location(ast.Compare(owner.slice, [ast.Eq()], [wanted]), owner)))
+    yield from compared
 
 
 _LISTS_KEYS = frozenset({"len", "sorted", "list", "tuple", "set", "join", "print", "enumerate", "iter"})
@@ -229,6 +229,6 @@ def _owners(file: PythonFile, names: Names, of: ast.expr) -> tuple[frozenset[str
     if not isinstance(of, ast.Name):
         return frozenset(), False
     values = [assigned_value(file, binding) for binding in names.reaching_bindings(of)]
-    made = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
+    makers = {last_name(value.func) for value in values if isinstance(value, ast.Call)}
     is_module = any(isinstance(binding, ast.alias) for binding in names.bindings(of))
-    return frozenset({of.id, *made}), is_module
+    return frozenset({of.id, *makers}), is_module

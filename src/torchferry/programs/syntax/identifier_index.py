@@ -110,11 +110,13 @@ class IdentifierIndex:
             self._holding_any[words] = frozenset(path for word in words for path in self.holding(word))
         return self._holding_any[words]
 
-    def saying(self, word: str, said: re.Pattern[str]) -> frozenset[str]:
+    def saying(self, word: str, pattern: re.Pattern[str]) -> frozenset[str]:
         """Return the files that hold an identifier and say something."""
-        if (word, said) not in self._saying:
-            self._saying[word, said] = frozenset(path for path in self.holding(word) if said.search(self._text(path)))
-        return self._saying[word, said]
+        if (word, pattern) not in self._saying:
+            self._saying[word, pattern] = frozenset(
+                path for path in self.holding(word) if pattern.search(self._text(path))
+            )
+        return self._saying[word, pattern]
 
     def beginning(self, part: str) -> list[str]:
         """Return the files that hold a word which begins with a text without blanks and signs."""
@@ -145,20 +147,20 @@ class IdentifierIndex:
     def flagged(self, name: str) -> set[str]:
         """Return the files that may say a name with `-` in the place of some `_`, as options have it."""
         parts = name.split("_")
-        found: set[str] = set()
+        paths: set[str] = set()
         for end in range(1, len(parts)):
             before = self.holding("_".join(parts[:end]))
             if before:  # behind the `-` a word begins, or another `-`
-                found.update({*before}.intersection(self.beginning(parts[end])) if parts[end] else before)
-        return found.union(self.holding(name))
+                paths.update({*before}.intersection(self.beginning(parts[end])) if parts[end] else before)
+        return paths.union(self.holding(name))
 
     def declaring(self, name: str, among: Set[str] | None = None) -> frozenset[str]:
         """Return the files, or those of some, that may declare an option or a field: `"--name"`, `name: int`."""
         flagged = self.flagged(name) if among is None else self.flagged(name) & among if among else ()
         if not flagged:
             return frozenset()
-        said = "[-_]".join(map(re.escape, name.split("_")))
-        search = re.compile(rf"{said}(?:(?<=[\"'-]{said})[\"'/\\]|[\s\\)]*:)").search
+        spelling = "[-_]".join(map(re.escape, name.split("_")))
+        search = re.compile(rf"{spelling}(?:(?<=[\"'-]{spelling})[\"'/\\]|[\s\\)]*:)").search
         return frozenset(path for path in flagged if search(self._text(path)) is not None)
 
     def as_attribute(self, name: str) -> frozenset[str]:
@@ -186,16 +188,16 @@ class IdentifierIndex:
         """Whether a file may hold `x.name` where `x` is not what a method of a class of the file belongs to."""
         if name in self._behind_dots(path):
             return True
-        text, said = self._text(path), f".{name}"
-        at = text.find(said)
+        text, attribute = self._text(path), f".{name}"
+        at = text.find(attribute)
         while at >= 0:
-            end = at + len(said)
+            end = at + len(attribute)
             if not _is_letter(text[end : end + 1]):
                 if _OF_OWN.search(text[max(at - _LONGEST_OWN, 0) : at]) is None:
                     return True
                 if not text.startswith("class ", _margin_before(text, at)):
                     return True
-            at = text.find(said, end)
+            at = text.find(attribute, end)
         return False
 
     def storing(self, name: str) -> frozenset[str]:
@@ -207,8 +209,8 @@ class IdentifierIndex:
     def _stored_in(self, path: str) -> frozenset[str]:
         """Return the names under which a file may store something: one search for all that are asked for."""
         if path not in self._stored:
-            found = _STORES.findall(self._text(path))
-            self._stored[path] = frozenset(name for names in found for name in names)
+            stored = _STORES.findall(self._text(path))
+            self._stored[path] = frozenset(name for names in stored for name in names)
         return self._stored[path]
 
     def setting_variable(self, name: str) -> frozenset[str]:
@@ -280,8 +282,8 @@ def words_of(text: str) -> set[bytes]:
     if not text.isascii():
         for part in [word for word in words if not word.isascii()]:
             words.remove(part)
-            found = _WORD.findall(part.decode("utf-8", "surrogatepass"))
-            words.update(word.encode("utf-8", "surrogatepass") for word in found)
+            matched = _WORD.findall(part.decode("utf-8", "surrogatepass"))
+            words.update(word.encode("utf-8", "surrogatepass") for word in matched)
     return words
 
 
@@ -305,12 +307,12 @@ def _is_text(text: str, name: str) -> bool:
 
 def _is_called(text: str, name: str) -> bool:
     """Whether `name(` stands in a text, not as the end of a longer word, and not where something is defined."""
-    said = f"{name}("
-    at = text.find(said)
+    call = f"{name}("
+    at = text.find(call)
     while at >= 0:
         if not (_is_letter(text[at - 1 : at]) or _defines(text, at, "def ") or _defines(text, at, "class ")):
             return True
-        at = text.find(said, at + 1)
+        at = text.find(call, at + 1)
     return False
 
 
@@ -325,19 +327,19 @@ def _is_letter(sign: str) -> bool:
 
 def _is_attribute(text: str, name: str) -> bool:
     """Whether `.name` stands in a text, not as the beginning of a longer word."""
-    said = f".{name}"
-    at = text.find(said)
+    attribute = f".{name}"
+    at = text.find(attribute)
     while at >= 0:
-        end = at + len(said)
+        end = at + len(attribute)
         if not _is_letter(text[end : end + 1]):
             return True
-        at = text.find(said, end)
+        at = text.find(attribute, end)
     return False
 
 
 def _behind_broken(text: str) -> set[str]:
     """Return the words between which and a dot before them are blanks, comments or ends of lines."""
-    found = set()
+    names = set()
     ends = [match.start() for match in re.finditer("\n", text)] if _BROKEN.search(text) else []
     words: dict[int, str] = {}  # what stands behind the blanks and comments that begin somewhere
     for dot in reversed([match.end() for match in _BROKEN.finditer(text)]):
@@ -353,8 +355,8 @@ def _behind_broken(text: str) -> set[str]:
                 words.setdefault(at, text[at : _end_of(_WORD, text, at)])
         words |= dict.fromkeys(passed, words[at])
         if words[at]:
-            found.add(words[at])
-    return found
+            names.add(words[at])
+    return names
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -17,17 +17,19 @@ _CUDA_WORD = re.compile(
 """Words of a question after something that is compiled for CUDA."""
 
 
-def availability_of(test: ast.Name | ast.Attribute | ast.Call, known: Callable[[str], bool | None]) -> bool | None:
+def availability_of(
+    test: ast.Name | ast.Attribute | ast.Call, has_package: Callable[[str], bool | None]
+) -> bool | None:
     """Return whether what a question asks for is on the target, None where only the program knows.
 
     Args:
         test: The question.
-        known: Says whether the target has a package, by the name of its module; None where no table speaks of it.
+        has_package: Says whether the target has a package, by the name of its module; None where no table speaks of it.
     """
     last = last_name(test).lower()
     if last.startswith("use_"):
         return None
-    present = known(module_asked_for(test))
+    present = has_package(module_asked_for(test))
     if present is None and _named(test) is None and sounds_of_cuda(last):
         return False
     return present

@@ -69,24 +69,24 @@ def given_by(
         caller: The file of the call.
         bound: Whether the first parameter is given by Python, as `self` is.
     """
-    found: dict[Parameter, BoundArgument] = {}
+    given_arguments: dict[Parameter, BoundArgument] = {}
     arguments = function.args
     positions = [*arguments.posonlyargs, *arguments.args][bound:]
     for argument, value in zip(positions, call.args, strict=False):
         if isinstance(value, ast.Starred):
-            return found
-        found[Parameter(path, function.lineno, argument.arg)] = BoundArgument(caller, value)
+            return given_arguments
+        given_arguments[Parameter(path, function.lineno, argument.arg)] = BoundArgument(caller, value)
     named = {argument.arg for argument in (*positions, *arguments.kwonlyargs)}
     for keyword in call.keywords:
         if keyword.arg in named:
-            found[Parameter(path, function.lineno, str(keyword.arg))] = BoundArgument(caller, keyword.value)
+            given_arguments[Parameter(path, function.lineno, str(keyword.arg))] = BoundArgument(caller, keyword.value)
     if any(keyword.arg is None for keyword in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
-        return found
+        return given_arguments
     for argument in (*positions, *arguments.kwonlyargs):
         default = default_of(arguments, argument)
         if default is not None:
-            found.setdefault(Parameter(path, function.lineno, argument.arg), BoundArgument(path, default))
-    return found
+            given_arguments.setdefault(Parameter(path, function.lineno, argument.arg), BoundArgument(path, default))
+    return given_arguments
 
 
 def is_given_by_python(owner: ast.AST | None, function: FunctionNode, call: ast.Call | None = None) -> bool:
@@ -203,10 +203,10 @@ def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: Fun
         return None
     if kind not in _PASSING:
         named = [keyword for name in _ARGUMENTS - {"args"} for keyword in _items(keywords.get(name))]
-    made = ast.copy_location(ast.Call(function, given, named), call)
+    handed = ast.copy_location(ast.Call(function, given, named), call)
     names = {keyword.arg for keyword in named}
-    made.args += [unknown for argument in mandatory(file, defined)[len(given) :] if argument not in names]
-    return made
+    handed.args += [unknown for argument in mandatory(file, defined)[len(given) :] if argument not in names]
+    return handed
 
 
 def _items(table: ast.expr | None) -> list[ast.keyword]:

@@ -16,28 +16,28 @@ T = TypeVar("T")
 
 def per_file(find: Callable[[PythonFile, K], T]) -> Callable[[PythonFile, K], T]:
     """Let a function find out once what it says of something in a file; what it returns must not hold the file."""
-    kept: WeakKeyDictionary[PythonFile, dict[K, T]] = WeakKeyDictionary()
+    results: WeakKeyDictionary[PythonFile, dict[K, T]] = WeakKeyDictionary()
 
     @wraps(find)
-    def found(file: PythonFile, key: K) -> T:
-        of_file = kept.get(file)
+    def cached(file: PythonFile, key: K) -> T:
+        of_file = results.get(file)
         if of_file is None:
-            of_file = kept[file] = {}
+            of_file = results[file] = {}
         if key not in of_file:
             of_file[key] = find(file, key)
         return of_file[key]
 
-    return found
+    return cached
 
 
 def once_per_file(find: Callable[[PythonFile, Names], T]) -> Callable[[PythonFile, Names], T]:
     """Let a function find out once what there is in a file; what it returns must not hold the file."""
-    kept: WeakKeyDictionary[PythonFile, T] = WeakKeyDictionary()
+    results: WeakKeyDictionary[PythonFile, T] = WeakKeyDictionary()
 
     @wraps(find)
-    def found(file: PythonFile, names: Names) -> T:
-        if file not in kept:
-            kept[file] = find(file, names)
-        return kept[file]
+    def cached(file: PythonFile, names: Names) -> T:
+        if file not in results:
+            results[file] = find(file, names)
+        return results[file]
 
-    return found
+    return cached

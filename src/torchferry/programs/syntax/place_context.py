@@ -167,7 +167,7 @@ def is_under_main(file: PythonFile, node: ast.AST) -> bool:
 
 def _ended_before(file: PythonFile, parent: ast.AST, child: ast.stmt) -> list[tuple[ast.expr, bool]]:
     """Return what must hold for the statements before one in its block not to have left it."""
-    found: list[tuple[ast.expr, bool]] = []
+    tests: list[tuple[ast.expr, bool]] = []
     for field in ("body", "orelse", "finalbody"):
         block = getattr(parent, field, None)
         if not isinstance(block, list) or child not in block:
@@ -175,10 +175,10 @@ def _ended_before(file: PythonFile, parent: ast.AST, child: ast.stmt) -> list[tu
         for statement in block[: block.index(child)]:
             if isinstance(statement, ast.If) and not is_main(statement.test):
                 if _leaves(file, statement.body):
-                    found.append((statement.test, False))
+                    tests.append((statement.test, False))
                 elif statement.orelse and _leaves(file, statement.orelse):
-                    found.append((statement.test, True))
-    return found
+                    tests.append((statement.test, True))
+    return tests
 
 
 def _left_before(parent: ast.AST, child: ast.stmt) -> list[ast.Try]:
@@ -188,7 +188,9 @@ def _left_before(parent: ast.AST, child: ast.stmt) -> list[ast.Try]:
         block = getattr(parent, field, None)
         if isinstance(block, list) and child in block:
             before = (each for each in block[: block.index(child)] if isinstance(each, ast.Try) and each.handlers)
-            attempts += (each for each in before if all(isinstance(one.body[-1], _EXITS) for one in each.handlers))
+            attempts += (
+                each for each in before if all(isinstance(handler.body[-1], _EXITS) for handler in each.handlers)
+            )
     return attempts
 
 
@@ -272,13 +274,13 @@ def _matched(file: PythonFile, case: ast.match_case) -> list[tuple[ast.expr, boo
     statement = file.parents.get(case)
     if not isinstance(statement, ast.Match):
         return []
-    found = [(case.guard, True)] if case.guard is not None else []
+    conditions = [(case.guard, True)] if case.guard is not None else []
     if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None:
         before = [other for other in statement.cases[: statement.cases.index(case)] if other.guard is None]
         tests = [_pattern_test(statement.subject, other.pattern) for other in before]
-        return [*found, *((test, False) for test in tests if test is not None)]
+        return [*conditions, *((test, False) for test in tests if test is not None)]
     test = _pattern_test(statement.subject, case.pattern)
-    return found if test is None else [(test, True), *found]
+    return conditions if test is None else [(test, True), *conditions]
 
 
 def _pattern_test(subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:

@@ -185,8 +185,8 @@ class Place(NamedTuple):
 class Use(NamedTuple):
     """Where a function or class is spoken of, and what must be said or chosen for it to be meant.
 
-    `test` is the condition that a look-up in a table asks for it, and `beside` are conditions in other places, with
-    their files and the values that they must have; of `others` one must be said. Of `made`, where there are any, one
+    `test` is the condition that a look-up in a table asks for it, and `also` are conditions in other places, with
+    their files and the values that they must have; of `others` one must be said. Of `makers`, where there are any, one
     must be a file of the program: those that make objects of the classes that mean it. Where `settings` names a file,
     that says it, so that a program which reads others does not mean it.
     """
@@ -197,6 +197,6 @@ class Use(NamedTuple):
     option: str = ""
     test: ast.Compare | None = None
     others: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
-    beside: tuple[tuple[str, ast.expr, bool], ...] = ()
+    makers: tuple[str, ...] = ()
+    also: tuple[tuple[str, ast.expr, bool], ...] = ()
     settings: str = ""

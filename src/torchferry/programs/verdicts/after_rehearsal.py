@@ -48,11 +48,11 @@ def _as_far_as_it_goes(static: JudgedProgram, seen: RunOutcome) -> RunOutcome:
     if not seen.on_card and (static.fixes or static.blockers):
         message = say("it ended normally, but nothing ran on the card; add the option that selects the card")
         return seen._replace(ending=RunEnding.NOTHING, message=message)
-    here = sorted({blocker.what for blocker in static.blockers if _is_imported(blocker.what, seen)})
-    if here:
+    not_imported = sorted({blocker.what for blocker in static.blockers if _is_imported(blocker.what, seen)})
+    if not_imported:
         message = say(
             "it ended normally with {names}, which this machine has: a rehearsal cannot show whether the card has it",
-            names=", ".join(here),
+            names=", ".join(not_imported),
         )
         return seen._replace(ending=RunEnding.NOTHING, message=message)
     return seen
@@ -75,35 +75,37 @@ def _after_a_good_end(static: JudgedProgram, seen: RunOutcome) -> JudgedProgram:
 
 
 def _after_a_failure(static: JudgedProgram, seen: RunOutcome) -> JudgedProgram:
-    known = next((item for item in (*static.blockers, *static.optional) if _means(item, seen)), None)
+    expected = next((item for item in (*static.blockers, *static.optional) if _means(item, seen)), None)
     obstacle = (
-        Obstacle(seen.what, "", location_of(seen.place), seen.message, _way(static, seen)) if known is None else known
+        Obstacle(seen.what, "", location_of(seen.place), seen.message, _way(static, seen))
+        if expected is None
+        else expected
     )
     obstacle = obstacle._replace(
         call_path=obstacle.call_path._replace(reachability=Reachability.ALWAYS, conditions=(), options=())
     )
-    record = RehearsedVerdict(seen, static, _fault(static, seen, known))
+    record = RehearsedVerdict(seen, static, _fault(static, seen, expected))
     if seen.kind in _DECIDED and not static.blockers:
         places = dict.fromkeys((*static.decisions, location_of(seen.place)))
         if _is_decided(static, seen):
             places = dict.fromkeys(static.decisions)
         return static._replace(verdict=Verdict.DECISIONS, decisions=tuple(places), settled=record)
-    blockers = (obstacle, *(blocker for blocker in static.blockers if blocker is not known))
-    optional = tuple(item for item in static.optional if item is not known)
+    blockers = (obstacle, *(blocker for blocker in static.blockers if blocker is not expected))
+    optional = tuple(item for item in static.optional if item is not expected)
     return static._replace(verdict=Verdict.BLOCKED, blockers=blockers, optional=optional, settled=record)
 
 
-def _fault(static: JudgedProgram, seen: RunOutcome, known: Obstacle | None) -> Message | None:
+def _fault(static: JudgedProgram, seen: RunOutcome, obstacle: Obstacle | None) -> Message | None:
     """Return why a verdict cannot be true beside a failure; None where it spoke of that, or could not have."""
     if seen.kind in _NOT_JUDGED_STATICALLY or static.verdict in (Verdict.BLOCKED, Verdict.NOT_JUDGED):
         return None
     if static.verdict is Verdict.DECISIONS and _is_decided(static, seen):
         return None
-    if known is not None and known.call_path.reachability is Reachability.CHOSEN:
+    if obstacle is not None and obstacle.call_path.reachability is Reachability.CHOSEN:
         return None
     if seen.package and any(_same(item.package, seen.package) for item in static.unverified):
         return None
-    if known is not None:
+    if obstacle is not None:
         return say(
             "the verdict from the code says that it continues without {what}, but the run did not", what=seen.what
         )
@@ -115,8 +117,8 @@ def _is_decided(static: JudgedProgram, seen: RunOutcome) -> bool:
     return any(f"{place.path}:{place.line}" == seen.place for place in static.decisions)
 
 
-def _is_imported(what: str, seen: RunOutcome) -> bool:
-    plain = _plain(what)
+def _is_imported(package_name: str, seen: RunOutcome) -> bool:
+    plain = _plain(package_name)
     names = map(_plain, seen.imported)
     return any(name == plain or name.startswith(f"{plain}.") or name.endswith(f".{plain}") for name in names)
 

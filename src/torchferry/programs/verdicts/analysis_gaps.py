@@ -69,10 +69,10 @@ class _OfImports(Generic[Answer]):
 
     def __call__(self, path: str) -> Answer:
         externals = self._modules.externals.get(path, ())
-        told = self._answers.get(path)
-        if told is None or told[0] != len(externals):
-            told = self._answers[path] = (len(externals), self._ask(path, externals))
-        return told[1]
+        answers = self._answers.get(path)
+        if answers is None or answers[0] != len(externals):
+            answers = self._answers[path] = (len(externals), self._ask(path, externals))
+        return answers[1]
 
 
 class AnalysisGaps:
@@ -139,9 +139,9 @@ class AnalysisGaps:
         if broken:
             return broken[0].message
         if path not in self._faults:
-            known = item.findings or (item.parsed and len(self._sources.text(path)) <= LONGEST)
+            is_read = item.findings or (item.parsed and len(self._sources.text(path)) <= LONGEST)
             # What holds a word that a rule asks for was parsed; other files were only searched for such words.
-            self._faults[path] = None if known or self._sources.is_parsed(path) else self._fault(path)
+            self._faults[path] = None if is_read or self._sources.is_parsed(path) else self._fault(path)
         return self._faults[path]
 
     def _fault(self, path: str) -> Message | None:
@@ -219,8 +219,8 @@ class AnalysisGaps:
 
     def _is_known(self, module: str) -> bool:
         """Whether a table of the target or the environment answers for a module."""
-        known = None if module.startswith(".") else self._target.package_of_module(module)
-        return (known is not None and known[1].status != "unknown") or self._lacks.installed.is_there(module)
+        package = None if module.startswith(".") else self._target.package_of_module(module)
+        return (package is not None and package[1].status != "unknown") or self._lacks.installed.is_there(module)
 
     def _engine(self, reach: CallPathSearch, running: Sequence[str]) -> Unread | None:
         """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
@@ -236,9 +236,9 @@ class AnalysisGaps:
         """Return the lines on which a file surely imports such a framework, with its name."""
         engines = []
         for external in externals:
-            known = self._target.package_of_module(external.module) if not external.indented else None
-            if known is not None and known[0].kind == "engine":
-                engines.append((external.line, known[0].name))
+            package = self._target.package_of_module(external.module) if not external.indented else None
+            if package is not None and package[0].kind == "engine":
+                engines.append((external.line, package[0].name))
         return tuple(engines)
 
     def _other_framework(self, running: Sequence[str]) -> Unread | None:
@@ -248,14 +248,14 @@ class AnalysisGaps:
         of torch's is in what it reaches: torch then only loads data, draws curves, or calculates with the results.
         """
         imported = [(path, self._frameworks(path)) for path in running]
-        found = next((frameworks.other for _, frameworks in imported if frameworks.other is not None), None)
+        other = next((frameworks.other for _, frameworks in imported if frameworks.other is not None), None)
         with_torch = [path for path, frameworks in imported if frameworks.is_torch]
-        if found is None or not with_torch:
-            return found
-        if not found.place.startswith(f"{running[0]}:"):
+        if other is None or not with_torch:
+            return other
+        if not other.place.startswith(f"{running[0]}:"):
             return None
         model = _MODEL if running[0] in with_torch else _MODULE  # torch may calculate with what the other one gave
-        return None if any(model.search(self._sources.text(path)) for path in with_torch) else found
+        return None if any(model.search(self._sources.text(path)) for path in with_torch) else other
 
     def may_use_torch(self, paths: Iterable[str]) -> bool:
         """Whether anything that some files import is torch, or a package that may need it."""
@@ -266,8 +266,8 @@ class AnalysisGaps:
         for external in self._modules.externals.get(path, ()):
             top = external.module.partition(".")[0]
             if top and not _is_pythons(top):
-                known = self._target.package_of_module(external.module)
-                if known is None or known[0].kind != "host":
+                package = self._target.package_of_module(external.module)
+                if package is None or package[0].kind != "host":
                     return True
         return False
 
@@ -278,10 +278,10 @@ class AnalysisGaps:
         for external in externals:
             if external.module.partition(".")[0] == "torch" and not external.module.startswith(_BESIDE):
                 is_torch = True
-            known = self._target.package_of_module(external.module) if other is None else None
-            if known is not None and known[0].kind == "other" and not external.indented:
+            package = self._target.package_of_module(external.module) if other is None else None
+            if package is not None and package[0].kind == "other" and not external.indented:
                 place = f"{path}:{external.line}"
-                other = Unread(place, say("computes with {name}, which is not torch", name=known[0].name))
+                other = Unread(place, say("computes with {name}, which is not torch", name=package[0].name))
         return _Frameworks(other, is_torch)
 
     def unverified(self, reach: CallPathSearch, running: Sequence[str]) -> Iterator[Unverified]:
@@ -357,10 +357,10 @@ class AnalysisGaps:
             return ""
         if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
             return ""
-        known = self._target.package_of_module(external.module)
-        if known is not None and known[1].status != "unknown":
+        package = self._target.package_of_module(external.module)
+        if package is not None and package[1].status != "unknown":
             return ""
-        return known[0].name if known is not None else top
+        return package[0].name if package is not None else top
 
 
 def _is_pythons(top: str) -> bool:

@@ -152,8 +152,8 @@ class _Judge:
         self.sources = Sources(project, notebooks, texts, names)
         self.settings = [item.path for item in self.examined if item.kind in SETTINGS and not ASIDE.search(item.path)]
         self.modules = Modules(project, self._outlines(), SettingsFiles(project.root, self.settings), self.sources.file)
-        said = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
-        self.uses = Uses(self.sources, self.modules, said)
+        lookup_facts = {path: noted.uses for path, noted in self.noted.items() if noted.uses is not None}
+        self.uses = Uses(self.sources, self.modules, lookup_facts)
         self.references = ReferenceGraph(self.sources, self.modules, self.uses)
         self.by_path = {item.path: item for item in self.examined}
         self.unresolved = {
@@ -253,11 +253,11 @@ class _Judge:
                 return None
 
         done = forks.shared_out(judged, own, shared, min(jobs, len(pairs)), _JUDGING)
-        found = [each for each in map(done.get, range(len(pairs))) if each is not None]
-        if len(found) < len(pairs):
+        results = [each for each in map(done.get, range(len(pairs))) if each is not None]
+        if len(results) < len(pairs):
             self._inner, self._fixed = inner, fixed
             return []
-        return found
+        return results
 
     def _starts_others(self, path: str) -> bool:
         return bool(self.started.of(path) or self.started.of_cells(path))
@@ -328,7 +328,7 @@ class _Judge:
         for obstacle in (*self.obstacles.within(reach), *by_command):
             (blockers if obstacle.call_path.reachability is Reachability.ALWAYS else optional).append(obstacle)
         needs = [*self.settings_needs.of(reach)]
-        told = {reachability.finding.location for reachability in needs}
+        placed = {reachability.finding.location for reachability in needs}
         named = [
             (reachability.finding, reachability.obstacle) for reachability in needs if reachability.obstacle is not None
         ]
@@ -364,7 +364,7 @@ class _Judge:
         in_lines = self.modules.settings.in_lines(self.sources.text(program.path), program.arguments)
         for finding in (finding for path in (*with_settings, *in_lines) for finding in self._findings(path)):
             if _asks_a_person(finding):
-                decisions = decisions if finding.location in told else (*decisions, finding.location)
+                decisions = decisions if finding.location in placed else (*decisions, finding.location)
             elif _is_fix(finding):
                 fixes |= {self.fixes.of(finding).number}
         for call_path, inner in self._started_by(reach, running):
@@ -448,8 +448,8 @@ class _Judge:
                     place = finding.location
                     steps = (Step(program.path, 1), Step(place.path, place.line))
                     call_path = CallPath(Reachability.OPTION, steps, (), (option,))
-                    what = " ".join(self.modules.settings.text(path).split("\n")[place.line - 1].split()) or option
-                    yield Obstacle(what, finding.code, place, finding.message, call_path)
+                    text = " ".join(self.modules.settings.text(path).split("\n")[place.line - 1].split()) or option
+                    yield Obstacle(text, finding.code, place, finding.message, call_path)
 
     def _started_by(self, reach: CallPathSearch, running: Sequence[str]) -> Iterator[tuple[CallPath, JudgedProgram]]:
         """Yield the programs that a program starts, judged as it starts them, each with the way to the call."""
@@ -555,8 +555,8 @@ class _Judge:
                 and call_path is not None
                 and call_path.reachability is Reachability.OPTION
             ):
-                what = " ".join(loaded[0].text(node).split())[:LONGEST_NAME]
-                yield Obstacle(what, finding.code, place, finding.message, call_path)
+                text = " ".join(loaded[0].text(node).split())[:LONGEST_NAME]
+                yield Obstacle(text, finding.code, place, finding.message, call_path)
 
     def _comes_to(self, reach: CallPathSearch, finding: Finding) -> bool:
         place = finding.location

@@ -125,7 +125,7 @@ class MissingFeatures:
     def of(self, path: str) -> list[MissingFeature]:
         """Return what a file needs."""
         if path not in self._found:
-            found = [
+            features = [
                 MissingFeature(
                     finding.lacks,
                     finding.code,
@@ -137,14 +137,14 @@ class MissingFeatures:
                 for finding in self._findings(path)
                 if finding.lacks
             ]
-            found += self._compiled_imports(path)
-            found += self._loaded_libraries(path)
-            found += self._built_when_run(path)
-            found += self._computed_imports(
-                path, {feature.place.line for feature in found if feature.source is Source.CODE}
+            features += self._compiled_imports(path)
+            features += self._loaded_libraries(path)
+            features += self._built_when_run(path)
+            features += self._computed_imports(
+                path, {feature.place.line for feature in features if feature.source is Source.CODE}
             )
-            found += self._of_packages(path, surely=True)
-            self._found[path] = found
+            features += self._of_packages(path, surely=True)
+            self._found[path] = features
         return self._found[path]
 
     def doubts(self, path: str) -> list[MissingFeature]:
@@ -176,7 +176,7 @@ class MissingFeatures:
 
     def _compiled_modules(self) -> dict[str, list[str]]:
         """Return the compiled modules that need CUDA, by their last name, with the scripts that build one."""
-        found: dict[str, list[str]] = {}
+        modules: dict[str, list[str]] = {}
         for path in sorted(self.project.paths):
             text = self.sources.text(path) if _may_build(path) else ""
             if any(word in text for word in _BUILDERS) and any(word in text for word in _CUDA_BUILD):
@@ -186,10 +186,10 @@ class MissingFeatures:
                 cuda = [part for part in parts if any(source in part for source in _SOURCES)]
                 names = frozenset().union(*(extension_names(f"Extension({part}") for part in cuda))
             for name in names:
-                found.setdefault(name, []).append(path)
+                modules.setdefault(name, []).append(path)
         for name, script in self._built_by_cmake() if self.kernels or self.project.compiled.has_cuda_in_cmake() else ():
-            found.setdefault(name, []).append(script)
-        return found
+            modules.setdefault(name, []).append(script)
+        return modules
 
     def _script(self, name: str, path: str) -> str:
         """Return the script that builds a compiled module for a file: of several the nearest in or above its folder."""
@@ -226,18 +226,18 @@ class MissingFeatures:
     @cached_property
     def _absent(self) -> frozenset[str]:
         """The last names of the modules that files import, and of which neither the tree nor a table knows."""
-        found: set[str] = set()
+        absent: set[str] = set()
         for path, imports in self.modules.imports.items():
             for imported in imports:
                 module = absolute_module(imported.module, path)
                 own = self.modules.find(module, path)
                 if own is None and module.strip(".") and module.partition(".")[0] not in sys.stdlib_module_names:
                     if self.target.package_of_module(module) is None:
-                        found.add(module.rpartition(".")[2])
+                        absent.add(module.rpartition(".")[2])
                 elif own is not None and own.endswith("/__init__.py"):
                     inner = (name for name in imported.names if self.modules.find(f"{module}.{name}", path) is None)
-                    found.update(name for name in inner if not self.modules.may_bind(own, name, path))
-        return frozenset(found)
+                    absent.update(name for name in inner if not self.modules.may_bind(own, name, path))
+        return frozenset(absent)
 
     def _builds_for_target(self, text: str) -> bool:
         """Whether a build script names the target's own class of extension."""
@@ -297,18 +297,18 @@ class MissingFeatures:
         """
         externals = (*self.modules.externals.get(path, ()), *self.modules.missing.get(path, ()))
         for external in (each for each in externals if each.computed):
-            known = self.target.package_of_module(external.module)
+            known_package = self.target.package_of_module(external.module)
             name = external.module.rpartition(".")[2]
-            is_compiled = known is None and name in self.compiled and external.line not in known_lines
-            loaded = self.sources.file(path) if is_compiled or known is not None else None
+            is_compiled = known_package is None and name in self.compiled and external.line not in known_lines
+            loaded = self.sources.file(path) if is_compiled or known_package is not None else None
             node = self.sources.statement(path, external.line) if loaded is not None else None
             if loaded is None or node is None:
                 continue
             when = f"== {external.module!r}" if _imports_parameter(*loaded, node) else ""
-            if known is None:
+            if known_package is None:
                 yield self._compiled_lack(name, loaded[0], node)._replace(when=when)
-            elif is_lacking(*known):
-                package, row = known
+            elif is_lacking(*known_package):
+                package, row = known_package
                 message = advice(self.target.title, package.name, row)
                 place = loaded[0].location(*loaded[0].span(node))
                 yield MissingFeature(package.name, CudaPackage.CODE, place, message, when=when)
@@ -341,7 +341,7 @@ class MissingFeatures:
         if loaded is None:
             return
         file, names = loaded
-        imported = [found.call for found in names.import_calls()] if loads else []
+        imported = [imported_by.call for imported_by in names.import_calls()] if loads else []
         renamed = [each for each in imported if isinstance(each, ast.Call) and last_name(each.func) not in _LOADERS]
         for load in library_loads(file, names, _LOADERS, renamed) if loads else ():
             is_import = last_name(load.call.func) in _BY_NAME or load.call in renamed
@@ -527,12 +527,12 @@ def _may_build(path: str) -> bool:
 
 def builds_without_cuda(file: PythonFile) -> bool:
     """Whether every `CUDAExtension` of a build script stands under a condition beside which nothing raises."""
-    found = [
+    builds = [
         node
         for node in nodes_in(file.tree)
         if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "CUDAExtension"
     ]
-    return bool(found) and all(_under_condition(file, node) for node in found)
+    return bool(builds) and all(_under_condition(file, node) for node in builds)
 
 
 def _under_condition(file: PythonFile, node: ast.AST) -> bool:
@@ -541,8 +541,8 @@ def _under_condition(file: PythonFile, node: ast.AST) -> bool:
         if isinstance(parent, ast.IfExp) and child is not parent.test:
             return True
         if isinstance(parent, ast.If) and child is not parent.test:
-            beside = parent.orelse if child in parent.body else parent.body
-            return not any(isinstance(statement, ast.Raise) for statement in beside)
+            other_branch = parent.orelse if child in parent.body else parent.body
+            return not any(isinstance(statement, ast.Raise) for statement in other_branch)
         child, parent = parent, file.parents.get(parent)
     return False
 

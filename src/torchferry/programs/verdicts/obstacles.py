@@ -106,8 +106,8 @@ def sorted_obstacles(obstacles: Sequence[Obstacle]) -> list[Obstacle]:
     """
     best: dict[str, Obstacle] = {}
     for obstacle in obstacles:
-        known = best.get(obstacle.what)
-        if known is None or _is_told_first(obstacle.call_path, known.call_path):
+        nearest = best.get(obstacle.what)
+        if nearest is None or _is_told_first(obstacle.call_path, nearest.call_path):
             best[obstacle.what] = obstacle
     return sorted(best.values(), key=lambda item: (item.call_path.reachability, len(item.call_path.steps), item.what))
 

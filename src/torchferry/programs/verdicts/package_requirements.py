@@ -86,8 +86,8 @@ class PackageRequirements:
         return None
 
     def _is_known(self, module: str) -> bool:
-        known = self.target.package_of_module(module)
-        return known is not None and known[1].status != "unknown"
+        package = self.target.package_of_module(module)
+        return package is not None and package[1].status != "unknown"
 
     def _needed(self, package: Inspected) -> Iterator[PackageRequirement]:
         own = self._own(package)
@@ -95,14 +95,18 @@ class PackageRequirements:
             yield own
         for inner in self._beyond.get(package.package, ()):
             steps = tuple(Step(step.path, step.line) for step in inner.chain)
-            known = self.target.package_of_module(inner.package)
-            if known is None or known[1].status == "unknown":
+            known_package = self.target.package_of_module(inner.package)
+            if known_package is None or known_package[1].status == "unknown":
                 need = self._own(inner, indirect=True)
                 if need is not None:
                     yield need._replace(steps=(*steps, *need.steps))
-            elif known[1].status == "missing" and known[0].kind in NEEDING_KINDS and known[0].names is None:
-                message = say("`{package}` imports `{name}`", package=package.package, name=known[0].name)
-                yield PackageRequirement(known[0].name, True, message, steps, Source.TABLE)
+            elif (
+                known_package[1].status == "missing"
+                and known_package[0].kind in NEEDING_KINDS
+                and known_package[0].names is None
+            ):
+                message = say("`{package}` imports `{name}`", package=package.package, name=known_package[0].name)
+                yield PackageRequirement(known_package[0].name, True, message, steps, Source.TABLE)
 
     def _own(self, package: Inspected, *, indirect: bool = False) -> PackageRequirement | None:
         """Return what a package needs by itself; of one that another imports, only what is about kernels."""

@@ -308,7 +308,7 @@ class PresenceChecks:
             if isinstance(binding, FunctionNode):
                 returns = returns_of(file, binding)
                 yield from ((file, each) for each in returns if is_guarded(file, each))
-                kept = [each.value for each in returns if not is_guarded(file, each)]
+                values = [each.value for each in returns if not is_guarded(file, each)]
             elif is_guarded(file, binding):
                 yield file, binding
                 continue
@@ -317,8 +317,8 @@ class PresenceChecks:
                 waiting += self._member(origin, file.path)
                 continue
             else:
-                kept = [assigned_value(file, binding)]
-            for value in kept:
+                values = [assigned_value(file, binding)]
+            for value in values:
                 name = _name_kept(value)
                 if name is not None:
                     waiting += ((file, names, each) for each in names.bindings(name))
@@ -345,8 +345,8 @@ class PresenceChecks:
         call = taken_apart(file, binding, 1)
         if call is None or "import" not in last_name(call.func):
             return None
-        found = import_of(names, call)
-        module = found.module if found is not None else string_value(call.args[0]) if call.args else None
+        imported = import_of(names, call)
+        module = imported.module if imported is not None else string_value(call.args[0]) if call.args else None
         return self._lacking(file, call, module or "")
 
     def _lacking_package(
@@ -357,10 +357,10 @@ class PresenceChecks:
 
     def _lacking(self, file: PythonFile, question: ast.expr, module: str) -> MissingFeature | None:
         """Return the package of a module that a question asks for, where the target lacks it."""
-        known = self._target.package_of_module(module) if module else None
-        if known is None or not is_lacking(*known):
+        known_package = self._target.package_of_module(module) if module else None
+        if known_package is None or not is_lacking(*known_package):
             return None
-        package, row = known
+        package, row = known_package
         place = file.location(*file.span(question))
         return MissingFeature(package.name, CudaPackage.CODE, place, advice(self._target.title, package.name, row))
 
@@ -374,8 +374,10 @@ def _demand(
 def _lacking_modules(target: Target) -> frozenset[str]:
     """Return the last parts of the names of the modules that a target lacks."""
     modules = (module for package in cuda.packages().values() for module in package.modules)
-    known = ((module, target.package_of_module(module)) for module in modules)
-    return frozenset(module.rpartition(".")[2] for module, found in known if found is not None and is_lacking(*found))
+    packages = ((module, target.package_of_module(module)) for module in modules)
+    return frozenset(
+        module.rpartition(".")[2] for module, entry in packages if entry is not None and is_lacking(*entry)
+    )
 
 
 def _is_in_fallback(file: PythonFile, statement: ast.stmt, test: ast.expr) -> bool:
@@ -390,8 +392,8 @@ def _is_in_fallback(file: PythonFile, statement: ast.stmt, test: ast.expr) -> bo
         child, parent = parent, file.parents.get(parent)
     if child is statement or not isinstance(holder, ast.If):
         return False
-    beside = holder.body if child in holder.body else holder.orelse
-    return any(each is not child and isinstance(each, _WORKS) for each in beside)
+    other_branch = holder.body if child in holder.body else holder.orelse
+    return any(each is not child and isinstance(each, _WORKS) for each in other_branch)
 
 
 def _names_bound(attempt: ast.Try) -> Iterator[str]:
@@ -405,21 +407,21 @@ def _names_bound(attempt: ast.Try) -> Iterator[str]:
 
 def _names_behind(file: PythonFile, names: set[str]) -> set[str]:
     """Return the variables that keep one of some names, or what a function of such a name returns, and so on."""
-    kept: dict[str, set[str]] = {}
+    names_of: dict[str, set[str]] = {}
     for function in file.functions if names else ():
         for each in returns_of(file, function):
             if (name := _name_kept(each.value)) is not None:
-                kept.setdefault(name.id, set()).add(function.name)
+                names_of.setdefault(name.id, set()).add(function.name)
     for node in nodes_in(file.tree) if names else ():
         if isinstance(node, ast.Assign) and (name := _name_kept(node.value)) is not None:
-            kept.setdefault(name.id, set()).update(map(last_name, node.targets))
+            names_of.setdefault(name.id, set()).update(map(last_name, node.targets))
     waiting = [*names]
-    found: set[str] = set()
+    bound: set[str] = set()
     while waiting:
-        further = kept.pop(waiting.pop(), set()) - {""}
-        found |= further
+        further = names_of.pop(waiting.pop(), set()) - {""}
+        bound |= further
         waiting += further
-    return found
+    return bound
 
 
 def _name_kept(value: ast.expr | None) -> ast.Name | None:
@@ -466,5 +468,5 @@ def _is_parser(file: PythonFile, names: Names, node: ast.expr) -> bool:
     """Whether an expression is a parser of options, whose `error` ends the program."""
     bindings = names.bindings(node) if isinstance(node, ast.Name) else []
     values = (assigned_value(file, binding) for binding in bindings)
-    made = any(isinstance(value, ast.Call) and last_name(value.func).endswith("Parser") for value in values)
-    return made or "parser" in last_name(node).lower()
+    is_made = any(isinstance(value, ast.Call) and last_name(value.func).endswith("Parser") for value in values)
+    return is_made or "parser" in last_name(node).lower()

@@ -43,8 +43,8 @@ class SettingsRequirements:
         """Yield what the settings of a program need; of those that it may have, where nobody can tell which."""
         for path in sorted(reach.settings or self._files.paths):
             for finding in self._findings(path):
-                what = finding.lacks or finding.installs
-                makings = [each for each in self._uses.makings if each[0] in reach.closure] if what else []
+                package = finding.lacks or finding.installs
+                makings = [each for each in self._uses.makings if each[0] in reach.closure] if package else []
                 if makings:
                     call_paths = [*self._ways(reach, makings, finding)]
                     best = min(
@@ -52,7 +52,7 @@ class SettingsRequirements:
                     )
                     obstacle = None
                     if best is not None:
-                        obstacle = Obstacle(what, finding.code, finding.location, finding.message, best)
+                        obstacle = Obstacle(package, finding.code, finding.location, finding.message, best)
                     yield SettingsRequirement(finding, obstacle)
 
     def _ways(

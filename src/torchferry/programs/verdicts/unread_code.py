@@ -68,8 +68,8 @@ def loaded_code(file: PythonFile, names: Names) -> Iterator[LoadedCode]:
         if isinstance(call, ast.Call) and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value):
             if _NO_MODEL.search(ast.unparse(call.func)) is None:
                 when = None if is_written else keyword.value
-                said = "True" if when is None else " ".join(file.text(when).split())[:_LONGEST]
-                yield LoadedCode(_origin(call, f"trust_remote_code={said}"), call, when)
+                condition = "True" if when is None else " ".join(file.text(when).split())[:_LONGEST]
+                yield LoadedCode(_origin(call, f"trust_remote_code={condition}"), call, when)
 
 
 def _origin(call: ast.Call, otherwise: str) -> str:
