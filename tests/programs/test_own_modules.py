@@ -70,6 +70,12 @@ INNER = {
 }
 """A package inside of a package has the name of a package of others, and imports that one."""
 
+NEIGHBOUR: dict[str, str | None] = {
+    "train.py": "import torch\nfrom net.train.near import go\ngo(torch.ones(1))\n",
+    "net/train/near.py": "from harbor.models import Task\ndef go(x):\n    return Task(x)\n",
+}
+"""A module beside that package imports it."""
+
 
 @pytest.mark.parametrize(
     ("moved", "verdict", "unverified"),
@@ -77,6 +83,8 @@ INNER = {
         ({}, Verdict.READY, ["harbor"]),
         ({"net/train/__init__.py": None}, Verdict.NOT_JUDGED, []),  # a program beside it would import the own one
         ({"harbor/__init__.py": ""}, Verdict.NOT_JUDGED, []),
+        (NEIGHBOUR, Verdict.READY, ["harbor"]),
+        ({**NEIGHBOUR, "net/train/go.py": "if __name__ == '__main__':\n    print(1)\n"}, Verdict.NOT_JUDGED, []),
     ],
 )
 def test_a_package_inside_of_another_is_not_imported_by_its_own_name(

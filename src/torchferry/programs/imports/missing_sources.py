@@ -114,6 +114,7 @@ class MissingSources:
         self._archives: dict[str, dict[str, frozenset[str] | None]] = {}
         self._folders = _folders(read)
         self._listings: dict[str, frozenset[str]] = {}
+        self._started_in: dict[str, bool] = {}
 
     def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
         """Return the imports of a file that lead to what was not read, each with the reason."""
@@ -267,9 +268,16 @@ class MissingSources:
             _below(base, init) in self.read
             for base in (self._bases_of(module, importer) if inits else ())
             # a module of a package imports its neighbours by the package's name
-            if base == own or _below(base, "__init__.py") not in self.read
+            if _below(base, "__init__.py") not in self.read or (base == own and self._may_be_started_in(own))
             for init in inits
         )
+
+    def _may_be_started_in(self, folder: str) -> bool:
+        """Whether a file of a folder may be started, so that Python looks for modules there."""
+        if folder not in self._started_in:
+            paths = (_below(folder, name) for name in self._listing(folder) if name.endswith(".py"))
+            self._started_in[folder] = any(_holds(self.root / path, b"__main__") for path in paths if path in self.read)
+        return self._started_in[folder]
 
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:
@@ -373,6 +381,14 @@ class MissingSources:
         if folder not in self._listings:
             self._listings[folder] = _names(self.root / folder)
         return self._listings[folder]
+
+
+def _holds(path: Path, word: bytes) -> bool:
+    """Whether a file holds a word; one that cannot be read may."""
+    try:
+        return word in read_regular(path)
+    except OSError:
+        return True
 
 
 def _below(folder: str, inner: str) -> str:
