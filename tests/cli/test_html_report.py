@@ -40,9 +40,8 @@ def commands(page: Element) -> list[str]:
 def test_a_scan_shows_the_code_and_names_the_paths(tree: Path) -> None:
     written = page(scan.command, tree)
     assert code_lines(written) == [("3", "import flash_attn"), ("5", "torch.cuda.cudart()")]
-    assert all(
-        str(tree) in command for command in commands(written) if " " in command.replace("torchferry migrate", "")
-    )
+    of_tree = (each for each in commands(written) if not each.startswith("torchferry doctor"))
+    assert all(str(tree) in command for command in of_tree if " " in command.replace("torchferry migrate", ""))
 
 
 def test_standard_input_has_its_code_too(tree: Path) -> None:
@@ -54,7 +53,7 @@ def test_a_migrated_copy_shows_the_code_of_the_copy(tree: Path, tmp_path: Path) 
     out = tmp_path / "out"
     written = page(migrate.command, tree, "--out", out)
     assert code_lines(written) == [("4", "import flash_attn"), ("6", "torch.cuda.cudart()")]
-    assert all(str(out) in command for command in commands(written))
+    assert all(str(out) in command for command in commands(written) if not command.startswith("torchferry doctor"))
     assert written.first("div", "change")
 
 

@@ -74,7 +74,7 @@ def remarks(
     is_alone = using and not redirected and not target.module and not analysis.entry_points
     if is_alone and target.autoloads() is True and not older_torch(root):
         yield say(
-            "No program was found that uses the device; `import torch` loads {plugin} by itself (torch 2.5 and later).",
+            "`import torch` loads {plugin} by itself (torch 2.5 and later), so that no import of it is added.",
             plugin=plugin,
         )
 

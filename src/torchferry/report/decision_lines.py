@@ -78,7 +78,7 @@ class DecisionRow(NamedTuple):
         words: What happens, in few words.
         answers: Their answers, the recommended one first.
         places: Where it is, of one decision.
-        subject: What it is about, where there is room to name it.
+        subject: What it is about, with a comma behind it, where there is room to name it.
     """
 
     decisions: tuple[ReportedDecision, ...]
@@ -90,7 +90,7 @@ class DecisionRow(NamedTuple):
 
     def named_within(self, width: int) -> DecisionRow:
         """Return it with what it is about among the words, where that has room in one line; else without that."""
-        named = self._replace(words=f"{self.subject} {self.words}", subject="")
+        named = self._replace(words=f"{self.subject}{self.words}", subject="")
         return named if self.subject and named.columns <= width else self._replace(subject="")
 
     @property
@@ -147,6 +147,8 @@ def decision_row(
     names = ", ".join(visible(each.id) for each in decisions)
     words = visible(_brief_words(decisions).render(lang))
     subject = _subject(first) if is_alone and not above_text else ""
+    if subject:
+        subject += "，" if lang == "zh" else ", "
     answers = answers_of(first, target, lang, above_text=above_text)
     places = tuple(visible(str(place)) for place in first.places) if is_alone else ()
     return DecisionRow(tuple(decisions), names, f"{words}{'：' if lang == 'zh' else ': '}", answers, places, subject)

@@ -20,8 +20,10 @@ from torchferry.report.choices import can_be_accepted
 from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
 from torchferry.report.decisions import ReportedDecision, counted_decisions
 from torchferry.report.model import ProjectVerdict, Report
-from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of
+from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of, waits_anyhow
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many
+from torchferry.rules.family import Subject
+from torchferry.rules.registry import rule_facts
 
 FEW = 2
 """Programs that are counted by their verdicts; fewer are shown with their reasons."""
@@ -163,7 +165,10 @@ def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
             reason = next((unread.reason for judged in group for unread in judged.unread), None)
             return say_in("verdict", "not judged") if reason is None else say("not judged: {reason}", reason=reason)
         case Verdict.MAY_NEED:
-            return say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
+            needing = say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
+            if any(map(waits_anyhow, group)):
+                return say("{verdict}, and wait for decisions in any case", verdict=needing)
+            return needing
         case Verdict.DECISIONS:
             if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
                 fixes = any(judged.fixes for judged in group)
@@ -352,6 +357,8 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
     decisions = report.decisions
     counted = counted_decisions(decisions.to_decide)
     titles = [say("{decisions}, each with its answers", decisions=counted), counted]
+    if any(can_be_accepted(each) for each in decisions.to_decide):
+        titles.insert(0, say("{decisions}, each with its answers (accept: leave it as it is)", decisions=counted))
     ready = decisions.ready_after(first)
     if not ready or len(first) >= len(decisions.to_decide):
         yield from titles
@@ -363,6 +370,20 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
         ready=ready,
         waiting=len(decisions.of_program),
     )
+    of_installation = [
+        each.id
+        for each in decisions.to_decide
+        if each not in first and not each.programs and rule_facts(each.code).about is Subject.REQUIREMENT
+    ]
+    if len(of_installation) == 1:
+        freed = say("{freed}, once {name} is settled too", freed=freed, name=of_installation[0])
+    elif of_installation:
+        freed = say_plural(
+            "{freed}, besides {count} decision of the installation",
+            "{freed}, besides {count} decisions of the installation",
+            freed=freed,
+            count=len(of_installation),
+        )
     yield from (say("{decisions}; {freed}", decisions=title, freed=freed) for title in titles)
 
 
@@ -394,11 +415,17 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
     if first and report.style == "native":
-        purposes = [say("its code and its answers")]
-        if any(can_be_accepted(each) for each in report.decisions.to_decide):
-            whole = say("its code and answers (accept: it stays as it is)")
-            purposes = [whole, say("code, answers; accept: it stays as it is"), *purposes]
-        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", purposes[0], tuple(purposes[1:]))
+        yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", say("its code and its answers"))
+
+
+def card_step(report: Report) -> Iterator[NextStep]:
+    """Yield the command that comes next on the machine with the card, where a project has programs."""
+    if report.programs and not report.partial and report.since is None:
+        yield NextStep(
+            f"torchferry doctor -t {report.target}",
+            say("on the machine with the card, before the first run: what to install there"),
+            (say("on the card's machine: what to install"),),
+        )
 
 
 def further_steps(report: Report, paths: Sequence[str]) -> Iterator[NextStep]:
@@ -426,18 +453,20 @@ def next_commands(
     lang = layout.lang
     steps = [*next_steps(report, first, paths)]
     alone = None if steps else without_command(report)
+    on_card = [*card_step(report)]
     if report.since is not None and not steps:  # a remark says what it leaves out
         return
     if not steps and alone is None:  # what could not be resolved is all there is
         steps = [*further_steps(report, paths)]
     yield ""
     title = say("Next:").render(lang)
-    for step in steps:
+    if alone is not None:
+        yield alone.render(lang)
+        title = " " * display_width(title)
+    for step in (*steps, *on_card):
         line = f"{title} {visible(step.command)}"
         room = layout.width - display_width(f"{line}  # ")
         purposes = (each.render(lang) for each in (step.purpose, *step.briefly))
         about = next((words for words in purposes if display_width(words) <= room), "")  # a command is never cut
         yield cut(f"{line}  # {about}" if about else line, LONGEST)
         title = " " * display_width(title)
-    if alone is not None:
-        yield alone.render(lang)

@@ -9,7 +9,7 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.model import ProjectVerdict, Report
-from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, work_of
+from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, waits_anyhow, work_of
 from torchferry.report.since import Since
 from torchferry.rules.file.unreadable_file import UnreadableFile
 
@@ -127,7 +127,9 @@ def _parts(by_verdict: dict[Verdict, list[JudgedProgram]], *, is_brief: bool) ->
     if unknown:
         yield say("{count} not judged", count=len(unknown))
     if undecided and is_brief:
-        yield say("{count} may need what it lacks", count=len(undecided))
+        words = say("{count} may need what it lacks", count=len(undecided))
+        waits = any(map(waits_anyhow, undecided))
+        yield say("{words} and wait for decisions in any case", words=words) if waits else words
     elif undecided:
         names = _things(each for judged in undecided for each in judged.undecided)
         yield say("{count} may need {names}", count=len(undecided), names=names)

@@ -21,6 +21,7 @@ from torchferry.report.first_screen import (
     FEW,
     MOST_FIRST,
     asked,
+    card_step,
     first_text,
     first_title,
     further_steps,
@@ -199,7 +200,11 @@ def _decided_first(context: HtmlContext) -> Iterator[str]:
 
 def _next(context: HtmlContext, paths: Sequence[str]) -> Iterator[str]:
     first = context.decisions.first(MOST_FIRST)
-    steps = [*next_steps(context.report, first, paths), *further_steps(context.report, paths)]
+    steps = [
+        *next_steps(context.report, first, paths),
+        *card_step(context.report),
+        *further_steps(context.report, paths),
+    ]
     if steps:
         title = context.title(say("Next:"))
         yield f'<section class="next" aria-labelledby="part:next"><h2 id="part:next">{title}</h2><ul>'

@@ -134,6 +134,11 @@ def work_of(judged: JudgedProgram) -> Message | None:
     return fix if fixes else decide if decisions else None
 
 
+def waits_anyhow(judged: JudgedProgram) -> bool:
+    """Whether a program waits for decisions whatever it may need."""
+    return len(judged.decisions) > len(judged.unresolved)
+
+
 def shared_conditions(call_paths: Sequence[tuple[str, Obstacle]]) -> list[str]:
     """Return what all of several ways hang on; nothing where there is one way."""
     if len(call_paths) < 2:
@@ -181,11 +186,8 @@ def source_of(obstacle: Obstacle) -> Message:
 
 def unlooked_message(unexamined: Unexamined) -> Message:
     """Return what was not looked at, why, and how much of CUDA it speaks."""
-    subject = (
-        say("{place}: {reason}", place=unexamined.place, reason=unexamined.reason)
-        if unexamined.place
-        else unexamined.reason
-    )
+    place = say("the project's own folder") if unexamined.place == "." else unexamined.place
+    subject = say("{place}: {reason}", place=place, reason=unexamined.reason) if unexamined.place else unexamined.reason
     if not unexamined.files or not unexamined.place:
         return subject
     if unexamined.words is None:

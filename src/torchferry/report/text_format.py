@@ -131,6 +131,10 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
 def _head(report: Report, layout: TextLayout) -> Iterator[str]:
     """Yield what was examined and assumed, in one line where it fits, and the account of the words."""
     examined, *others = head_lines(report, layout.lang)
+    if len(report.programs) == 1:
+        program = visible(report.programs[0].program.title)
+        named = say("{examined}; program: {program}", examined=examined, program=program).render(layout.lang)
+        examined = named if display_width(named) <= layout.width else examined
     remarks = [visible(remark.render(layout.lang)) for remark in report.remarks]
     for remark in remarks:
         together = f"{examined}{'。' if layout.lang == 'zh' else '. '}{remark}"

@@ -25,7 +25,7 @@ class AttentionKernelForced(Rule):
 
     CODE = "ATT104"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("do not force the kernel"),)
+    ANSWERS = (say("let torch choose the attention kernel"),)
     WORDS = ("sdpa_kernel",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

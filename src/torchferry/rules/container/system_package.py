@@ -33,7 +33,7 @@ class SystemPackage(Rule):
 
     CODE = "CNT103"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("use the target's package"), say("drop it"))
+    ANSWERS = (say("use the target's package"), say("leave the package out"))
     WORDS = ("cuda", "cudnn", "nccl", "nvidia", "nvinfer", "tensorrt", "cublas", "nsight", "datacenter-gpu")
     KINDS = JOB_KINDS
 

@@ -34,7 +34,7 @@ class CudaNameUnlisted(ReferenceRule):
 
     CODE = "CUD106"
     EFFECT = Effect.UNKNOWN
-    ANSWERS = (say("try it on the card"), say("drop it"))
+    ANSWERS = (say("try it on the card"), say("leave the call out"))
     WORDS = (*CUDA_NAMES, "_cuda_", "_Cuda", "_CUDA")
     GROUPS = ("unlisted",)
 

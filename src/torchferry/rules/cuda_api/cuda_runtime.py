@@ -21,6 +21,6 @@ class CudaRuntime(ReferenceRule):
 
     CODE = "CUD104"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("use the target's function"), say("drop it"))
+    ANSWERS = (say("use the target's function"), say("leave the call out"))
     WORDS = CUDA_NAMES
     GROUPS = ("runtime",)

@@ -40,7 +40,7 @@ class CudaBuild(Rule):
 
     CODE = "DEP102"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("CPU build of torch and the plugin, no CUDA packages"),)
+    ANSWERS = (say("install the CPU build of torch with the plugin"),)
     WORDS = ("+cu", "/cu1", "/cu9", "/cu2", "nvidia")
     KINDS = (*LIST_KINDS, *JOB_KINDS)
 

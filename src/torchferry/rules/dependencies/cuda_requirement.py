@@ -71,7 +71,7 @@ class CudaRequirement(Rule):
 
     CODE = "DEP101"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("CPU build of torch and the plugin, no CUDA packages"),)
+    ANSWERS = (say("install the CPU build of torch with the plugin"),)
     WORDS: ClassVar[tuple[str, ...]] = ("",)
     KINDS: ClassVar[tuple[Kind, ...]] = LIST_KINDS
 

@@ -41,7 +41,7 @@ class CudaEnvironment(Rule):
 
     CODE = "ENV101"
     EFFECT = Effect.WRONG
-    ANSWERS = (say("use the target's variable"), say("drop it"))
+    ANSWERS = (say("use the target's variable"), say("leave the variable out"))
     PORTABILITY = Portability.IN_PYTHON
     WORDS = (
         *("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT"),

@@ -81,7 +81,7 @@ class ShellEnvironment(Rule):
 
     CODE = "ENV102"
     EFFECT = Effect.WRONG
-    ANSWERS = (say("use the target's variable"), say("drop it"))
+    ANSWERS = (say("use the target's variable"), say("leave the variable out"))
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
     KINDS = (*JOB_KINDS, Kind.JSON)
 

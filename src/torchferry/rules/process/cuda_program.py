@@ -28,7 +28,7 @@ class CudaProgram(Rule):
 
     CODE = "PRC101"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("use the target's program"), say("drop it"))
+    ANSWERS = (say("use the target's program"), say("leave the program out"))
     WORDS = (
         "nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi", "trtexec",
         "trtllm-", "onnx2trt", "tensorrt_llm.commands",

@@ -32,7 +32,7 @@ class UncompiledKernel(Rule):
 
     CODE = "TRI102"
     EFFECT = Effect.UNKNOWN
-    ANSWERS = (say("compile it"), say("replace it"))
+    ANSWERS = (say("compile the kernel (`torchferry triton check`)"), say("replace the kernel"))
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
