@@ -145,6 +145,14 @@ def test_nothing_of_the_project_is_imported(project: Path) -> None:
     assert (found["syntax"], found["migration.residue"]) == ("green", "green")
 
 
+def test_nothing_is_accepted_without_an_accelerator_unless_that_was_asked(project: Path) -> None:
+    gates, said, code = accept(project, ("3",), "--only", "runs", "--only", "numbers")
+    assert (code, "NO ACCELERATOR WAS USED" in said) == (3, True), (said, gates)
+    assert evidence.read(project / "evidence")["accelerator"] == "not seen", "it imports no torch"
+    _, said, code = accept(project, ("3",), "--only", "runs", "--only", "numbers", "--allow-cpu")
+    assert (code, "ACCELERATOR" in said) == (0, False), said
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -155,7 +163,7 @@ def test_nothing_of_the_project_is_imported(project: Path) -> None:
     ],
 )
 def test_a_soak(words: tuple[str, ...], reason: str, project: Path) -> None:
-    gates, said, code = accept(project, words, "--only", "stability", "--soak", "1s")
+    gates, said, code = accept(project, words, "--only", "stability", "--soak", "1s", "--allow-cpu")
     assert gates["stability.soak"] == ("red" if reason else "green"), said
     assert reason in said
     assert code == bool(reason)
@@ -253,7 +261,7 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     done = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in done[1]  # what other code passed does not count
     (project / "helper.py").unlink()
-    gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s")
+    gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s", "--allow-cpu")
     assert "resuming the soak after" in said
     assert (gates["stability.soak"], code) == ("green", 0), said
     assert "2 passes" in said

@@ -75,7 +75,7 @@ def rehearsed(*fault: str) -> tuple[str, ...]:
 
 
 def test_a_program_on_the_cpu(tmp_path: Path) -> None:
-    text = command(tmp_path, "compare", "--", "python", "train.py", warm=False)
+    text = command(tmp_path, "compare", "--allow-cpu", "--", "python", "train.py", warm=False)
     plain = subprocess.run([python(), "train.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert plain.stdout.strip() in text  # the same numbers are drawn
     assert "the tool has ended: True" in text
@@ -122,7 +122,7 @@ def test_dumped_and_stopped(tmp_path: Path) -> None:
 
 
 def test_a_table(tmp_path: Path) -> None:
-    text = command(tmp_path, "compare", "-f", "csv", "-o", "table.csv", "--", "python", "train.py")
+    text = command(tmp_path, "compare", "--allow-cpu", "-f", "csv", "-o", "table.csv", "--", "python", "train.py")
     assert "drawn" in text
     rows = list(csv.DictReader(io.StringIO((tmp_path / "table.csv").read_text())))
     assert {"aten.addmm", "aten.gelu_backward"} <= {row["operator"] for row in rows}
@@ -131,14 +131,14 @@ def test_a_table(tmp_path: Path) -> None:
 
 def test_ranks(tmp_path: Path) -> None:
     torchrun = ("torchrun", "--standalone", "--nproc_per_node", "2", "train.py")
-    logs = ("--output-dir", str(tmp_path / "both"), "--start-step", "1", "--end-step", "2")
+    logs = ("--allow-cpu", "--output-dir", str(tmp_path / "both"), "--start-step", "1", "--end-step", "2")
     found = document(tmp_path, *torchrun, before=logs)
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
     assert {row["step"] for rank in found["ranks"] for row in rank["operators"]} == {1}
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == [
         f"compare_result_rank{n}.txt" for n in (0, 1)
     ]
-    found = document(tmp_path, *torchrun, before=("--rank", "1", "--output-dir", str(tmp_path / "one")))
+    found = document(tmp_path, *torchrun, before=("--allow-cpu", "--rank", "1", "--output-dir", str(tmp_path / "one")))
     assert [rank["rank"] for rank in found["ranks"]] == [1]
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["compare_result_rank1.txt"]
 

@@ -235,7 +235,7 @@ def test_any_bytes_are_read_or_refused(
         noted_again(bad)
     before = sorted(tmp_path.rglob("*"))
     for pair in ((good, bad), (bad, good)):
-        shown = CliRunner().invoke(command, list(map(str, pair)))
+        shown = CliRunner().invoke(command, [*map(str, pair), "--allow-cpu"])
         if isinstance(shown.exception, TorchferryError):
             assert str(bad) in str(shown.exception)
             assert str(shown.exception).isprintable()
@@ -295,7 +295,7 @@ def test_a_record_of_the_version_before_is_read_and_said_to_have_no_checksums(go
                 one["version"] = 2
         path.write_text("".join(json.dumps(one) + "\n" for one in found))
     for pair in ((good, old), (old, good)):
-        shown = CliRunner().invoke(command, [*map(str, pair)])
+        shown = CliRunner().invoke(command, [*map(str, pair), "--allow-cpu"])
         assert (shown.exit_code, shown.output[:12]) == (1, "NOT COMPARED")
         assert "is of an older torchferry and has none" in shown.output
         assert "is a record of version 2, which has no checksums" in shown.output
@@ -326,9 +326,9 @@ def test_names_do_not_become_formulas_or_escapes(good: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("form", ["text", "json", "csv"])
 def test_the_command_ends_with_what_it_found(good: Path, tmp_path: Path, form: str) -> None:
     other = record(tmp_path / "other", Told(steps=2, rate=2e-3))
-    same = CliRunner().invoke(command, [str(good), str(good), "-f", form])
+    same = CliRunner().invoke(command, [str(good), str(good), "--allow-cpu", "-f", form])
     assert same.exit_code == 0, same.output
-    different = CliRunner().invoke(command, [str(good), str(other), "-f", form])
+    different = CliRunner().invoke(command, [str(good), str(other), "--allow-cpu", "-f", form])
     assert different.exit_code == 1
     if form == "json":
         assert json.loads(different.stdout)["causes"][0]["cause"] == "learning rate"

@@ -61,10 +61,10 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, Any]:
         name: sum(row["status"] == name for row in rows) for name in ("pass", "warn", "fail", "untested", "skipped")
     }
     failures = [number for number, row in enumerate(rows) if row["status"] == "fail"]
-    rank = {"rank": 0, "process": 1, "steps": 2, "device": "cpu", "counts": counts, "operators": rows, "skipped": {}}
+    rank = {"rank": 0, "process": 1, "steps": 2, "device": "npu:0", "counts": counts, "operators": rows, "skipped": {}}
     rank.update(not_sampled=0, left_to_budget=0, compiled=False, unmet=[], in_other_threads=0, in_part=1)
     rank.update(first_failure=failures[0] if failures else None)
-    return {"tool": "compare", "standard": "ours", "source": "a book", "broken": [], "ranks": [rank]}
+    return {"tool": "compare", "standard": "ours", "source": "a book", "exit_code": 0, "broken": [], "ranks": [rank]}
 
 
 DIFFERENT = {
@@ -100,7 +100,11 @@ def test_the_worst_operator_comes_first() -> None:
     text = compare_page(compared([operator("pass", "M.a", 0.9), operator("fail", "M.b", 3.0)]), "en")
     assert text.index('<tr class="fail">') < text.index('<tr class="pass">')
     assert '<h1 class="unmet">' in text
-    assert '<h1 class="met">' in compare_page(compared([operator("pass", "M.a", 0.9)]), "en")
+    good = compared([operator("pass", "M.a", 0.9)])
+    assert '<h1 class="met">' in compare_page(good, "en")
+    good["ranks"][0]["device"] = "cpu"
+    assert '<h1 class="unmet">NO ACCELERATOR WAS USED' in compare_page(good, "en")
+    assert '<h1 class="met">' in compare_page({**good, "asked_of_cpu": True}, "en")
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ except TorchferryError as error:
         (
             {},
             "npu",
-            ["the plugin `torch_npu` of Huawei Ascend fails to import: ModuleNotFoundError", "; install CANN first"],
+            ["the plugin `torch_npu` of Huawei Ascend is not installed in ", "; install CANN first"],
         ),
         ({"torch_npu": "", "torch_musa": ""}, "auto", ["several plugins are installed: torch_musa, torch_npu"]),
         ({"torch_npu": "raise OSError('libxyz.so: cannot open')"}, "auto", ["OSError: libxyz.so: cannot open; `torch"]),

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from torchferry import __version__
+from torchferry.acceptance.card_use import card_use, is_without_card
 from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.runs import SAMPLE_STEP, AcceptanceRun
 from torchferry.acceptance.situation import Situation
@@ -39,15 +40,16 @@ PAGE = "index.html"
 _AGAIN = say("run `torchferry accept` again to write new evidence")
 
 
-def verdict(gates: Sequence[Gate], partial: bool) -> str:
+def verdict(gates: Sequence[Gate], partial: bool, without_card: bool = False) -> str:
     """Return `rejected`, `incomplete` or `accepted`.
 
-    Nothing is accepted that did not run to its end, or of which neither a number nor an output was judged.
+    Nothing is accepted that did not run to its end, that used no accelerator, or of which neither a number nor an
+    output was judged.
     """
     if any(gate.status is GateStatus.RED for gate in gates):
         return "rejected"
     green = {gate.stage for gate in gates if gate.status is GateStatus.GREEN}
-    if partial or "runs" not in green or not green & {"numbers", "outputs"}:
+    if partial or without_card or "runs" not in green or not green & {"numbers", "outputs"}:
         return "incomplete"
     return "accepted"
 
@@ -76,7 +78,8 @@ def document(situation: Situation, gates: Sequence[Gate], stages: Sequence[str],
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "rehearsal": rehearsal is not None,
         "faults": [] if rehearsal is None else [fault.text() for fault in rehearsal.faults],
-        "verdict": verdict(gates, partial),
+        "verdict": verdict(gates, partial, is_without_card(situation)),
+        "accelerator": card_use(situation).value,
         "target": {
             "name": target.name,
             "version": target.version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from torchferry.acceptance.card_use import is_red_for_more, is_without_card, said
 from torchferry.acceptance.evidence import verdict
 from torchferry.acceptance.gates import TITLES, Gate, GateStatus
 from torchferry.acceptance.situation import Situation
@@ -28,7 +29,13 @@ def headline(situation: Situation, gates: Sequence[Gate], partial: bool) -> Mess
         "unjudged": counts[GateStatus.NOT_JUDGED],
         "target": situation.target.title,
     }
-    outcome = verdict(gates, partial)
+    outcome = verdict(gates, partial, is_without_card(situation))
+    if is_without_card(situation) and not is_red_for_more(gates):
+        return say(
+            "NO ACCELERATOR WAS USED, so nothing is accepted for {target}: {red} red, {green} green, {unjudged} not "
+            "judged",
+            **values,
+        )
     if outcome == "rejected":
         return say("NOT ACCEPTED for {target}: {red} red, {green} green, {unjudged} not judged", **values)
     if outcome == "incomplete" and situation.rehearsal is not None and situation.rehearsal.faults:
@@ -88,6 +95,9 @@ def lines(situation: Situation, gates: Sequence[Gate], lang: str, partial: bool,
             yield f"  {' ' * status_wide}  {' ' * wide}  -> {visible(gate.reason.render(lang))}"
     yield ""
     yield headline(situation, gates, partial).render(lang)
+    without_card = said(situation)
+    if without_card is not None:
+        yield without_card.render(lang)
     red = [gate.name for gate in gates if gate.status is GateStatus.RED]
     if red:
         yield say_plural(

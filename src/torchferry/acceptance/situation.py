@@ -37,6 +37,7 @@ class Situation:
         tell: Says what is done.
         ignored: Names of files and folders of ours, which are not the project's.
         reproducing: Whether the baseline's own command is run, to see that its figures come again.
+        allow_cpu: Whether a run without an accelerator is judged as one with it.
         soak_seconds: How long the soak is to take; 0 for none.
         soak_state: The file in which the state of a soak outlives an interruption.
         made: The runs that were made, in their order.
@@ -49,6 +50,7 @@ class Situation:
     rehearsal: Rehearsal | None
     folder: Path
     tell: Callable[[Message], None]
+    allow_cpu: bool = False
     soak_seconds: float = 0.0
     soak_state: Path | None = None
     ignored: tuple[str, ...] = ()

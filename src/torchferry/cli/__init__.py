@@ -65,6 +65,7 @@ _EXIT_CODES = {
     "0": "nothing found, or nothing left to do",
     "1": "something was found, is left to do, would change or could not be resolved; or a gate is not met",
     "2": "wrong use, work that could not be done, or an internal error",
+    "3": "no accelerator was used, so that what was judged says nothing about one",
     "N": "the program that the command ran failed: the exit code is that of the program",
     "125": "an internal error of a command that runs a program",
     "130": "interrupted",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from torchferry.acceptance import acceptfile, evidence, html_page, report, stages
+from torchferry.acceptance.card_use import is_red_for_more, is_without_card
 from torchferry.acceptance.gates import STAGES, GateStatus
 from torchferry.acceptance.situation import Situation
 from torchferry.acceptance.soak import forget, state_file
@@ -15,6 +16,7 @@ from torchferry.acceptance.units import duration, typed, words
 from torchferry.backends.target import Target
 from torchferry.cli import accept_init, accept_metric
 from torchferry.cli.completion import target_option
+from torchferry.cli.examination import allow_cpu_option
 from torchferry.cli.named_target import named_target
 from torchferry.cli.writing import creatable
 from torchferry.core import exitcodes
@@ -73,6 +75,7 @@ _COLOURS = {"green": ("green",), "red": ("red", "bold"), "not-judged": ("yellow"
 @click.option(
     "--baseline", is_flag=True, help="Run the baseline's command here, to see whether its metrics are reproduced."
 )
+@allow_cpu_option
 @click.option("--show", is_flag=True, help="Print the commands that would run, and run nothing.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
 @click.pass_context
@@ -89,14 +92,16 @@ def command(
     file: Path,
     out: Path,
     baseline: bool,
+    allow_cpu: bool,
     show: bool,
     lang: str | None,
 ) -> None:
     """Judge a migrated project by torchferry.accept.toml, and keep the evidence.
 
     The stages are: environment, migration, syntax, loads, runs, numbers, outputs, memory, speed, stability, errors,
-    logs, documents. A gate that cannot be judged says why, and is never green. Ends with 1 when a gate is red.
-    The commands of the file are run; --show prints them and runs nothing.
+    logs, documents. A gate that cannot be judged says why, and is never green. Ends with 1 when a gate is red, and
+    with 3 when no accelerator was used and nothing else is red. The commands of the file are run; --show prints them
+    and runs nothing.
 
     \b
     torchferry accept init --log cuda.log          write the file
@@ -131,6 +136,7 @@ def command(
         rehearsal=rehearsal,
         folder=Path(),
         tell=lambda message: print_notice(f"torchferry: {message.render(lang)}"),
+        allow_cpu=allow_cpu,
         soak_seconds=_seconds(soak),
         ignored=(out.name, file.name),
         reproducing=baseline,
@@ -152,6 +158,8 @@ def command(
     for text in report.lines(situation, gates, lang, partial, _paint):
         print_text(text)
     print_text(say("the evidence is in {path}", path=out).render(lang))
+    if is_without_card(situation) and not is_red_for_more(gates):
+        sys.exit(exitcodes.NO_ACCELERATOR)
     red = any(gate.status is GateStatus.RED for gate in gates)
     sys.exit(exitcodes.FINDINGS if red or fault else exitcodes.CLEAN)  # a fault that no gate sees is a finding too
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from torchferry.cli import ProgramCommand
-from torchferry.cli.examination import examination_options, tell_agreement
+from torchferry.cli.examination import allow_cpu_option, examination_options, tell_agreement
 from torchferry.cli.writing import creatable, write
 from torchferry.core import exitcodes
 from torchferry.core.json_text import json_text
@@ -60,6 +60,7 @@ _TOOL = "torchferry.numerics.process_tools:begin_compare"
     show_default=True,
     help="Memory of the host for copies of tensors, in MB.",
 )
+@allow_cpu_option
 @click.option("-v", "--verbose", is_flag=True, help="Also log calls that pass.")
 @examination_options
 def command(
@@ -79,6 +80,7 @@ def command(
     dump: Path | None,
     dump_error_data: bool,
     memory_limit: int,
+    allow_cpu: bool,
     verbose: bool,
     output_format: str,
     output_file: Path | None,
@@ -90,7 +92,7 @@ def command(
     The first call of each operator, shape and dtype is compared, then a sample within the budget. A float16 result is
     judged by what float16 can do: by the rounding bound of the operator, then by the error of the CPU in float16.
     A call that was not compared is untested, with the reason, and never passes. Ends with 1 when an operator fails,
-    and with 2 when nothing was compared, unless COMMAND itself fails.
+    with 2 when nothing was compared, and with 3 when it ran on the CPU alone, unless COMMAND itself fails.
 
     \b
     torchferry compare -- python train.py
@@ -121,7 +123,7 @@ def command(
         outcome = run(list(command), ToolSettings(_TOOL, options, ranks, check_ranks), temporary)
     require_examined(outcome)
     ranks_differ = tell_agreement(outcome, lang)
-    document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command))
+    document = summary.document(outcome, standard, SOURCES.get(standard, ""), list(command), allow_cpu)
     text: str | Iterable[str]
     if output_format == "json":
         text = json_text(document, indent=2)
@@ -139,4 +141,6 @@ def command(
     if summary.failed(document) or ranks_differ:
         note_verdict("torchferry compare")
         sys.exit(exitcodes.FINDINGS)
+    if summary.is_without_accelerator(document):
+        sys.exit(exitcodes.NO_ACCELERATOR)
     sys.exit(exitcodes.CLEAN if summary.compared(document) else exitcodes.ERROR)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from torchferry.cli.examination import allow_cpu_option
 from torchferry.cli.writing import file_option, write
 from torchferry.core import exitcodes
 from torchferry.core.messages import language, say
@@ -25,6 +26,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     help="Another record of the reference, best made with `record --perturb`; 8 times its distance counts as noise.",
 )
 @click.option("--partial", is_flag=True, help="Accept a second run that covers less than the reference.")
+@allow_cpu_option
 @click.option("-f", "--output-format", type=click.Choice(["text", "json", "csv", "html"]), default="text")
 @file_option
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the output.")
@@ -33,6 +35,7 @@ def command(
     other: Path,
     envelope: Path | None,
     partial: bool,
+    allow_cpu: bool,
     output_format: str,
     output_file: Path | None,
     lang: str | None,
@@ -42,7 +45,7 @@ def command(
     REFERENCE and OTHER are folders of `torchferry compare record`. The report first names what explains most
     differences: data order, weights, optimizer, seeds, switches, dropout; then the first operator that added an error.
     Needs neither torch nor a device. Ends with 1 when the runs differ, or when OTHER covers less than REFERENCE (it
-    stopped early, or its record is cut short) and --partial does not accept that.
+    stopped early, or its record is cut short) and --partial does not accept that; with 3 when both ran on the CPU.
 
     \b
     torchferry compare diff there here
@@ -59,15 +62,17 @@ def command(
         result = compare(*records)
     text: str | Iterable[str]
     if output_format == "json":
-        text = diff.as_json(result, lang)
+        text = diff.as_json(result, lang, allow_cpu)
     elif output_format == "csv":
         text = diff.as_csv(result)
     elif output_format == "html":
         from torchferry.numerics.report.pages import diff_page
 
-        text = diff_page(diff.document(result, lang), list(diff.lines(result, lang)), lang)
+        text = diff_page(diff.document(result, lang, allow_cpu), list(diff.lines(result, lang, allow_cpu)), lang)
     else:
-        text = diff.lines(result, lang)
+        text = diff.lines(result, lang, allow_cpu)
     write(text, output_file)
     passed = result.same or (partial and not result.differs)
+    if passed and diff.is_without_accelerator(result, allow_cpu):
+        sys.exit(exitcodes.NO_ACCELERATOR)
     sys.exit(exitcodes.CLEAN if passed else exitcodes.FINDINGS)

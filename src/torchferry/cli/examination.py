@@ -28,6 +28,10 @@ rank_option = click.option(
     "--rank", "ranks", type=click.IntRange(0), multiple=True, help="Examine only this rank; can be repeated."
 )
 
+allow_cpu_option = click.option(
+    "--allow-cpu", is_flag=True, help="Pass also where no accelerator was used, which otherwise ends with 3."
+)
+
 _CHOICE = (
     click.option(
         "--target-op",

@@ -9,6 +9,9 @@ FINDINGS = 1
 ERROR = 2
 """The command was used wrongly, or it could not do its work."""
 
+NO_ACCELERATOR = 3
+"""Nothing is wrong in what was judged, but it ran on the CPU alone: nothing is known of an accelerator."""
+
 INTERNAL = 125
 """An internal error of a command that passes on the exit code of a program, which may be 2 itself.
 

@@ -88,6 +88,12 @@ def print_own_notice(message: Message) -> None:
     print_notice(f"torchferry: {message}")
 
 
+def print_own_lines(text: str) -> None:
+    """Print to standard error what torchferry itself says in several lines, which are indented as they are to be."""
+    first, *others = text.split("\n")
+    print_notice(f"torchferry: {first}", *others)
+
+
 def print_error(lines: Iterable[str]) -> None:
     """Print the lines of a `TorchferryError` to standard error: what is wrong, and below it what to do."""
     first, *others = [line for text in lines for line in text.strip().split("\n")]

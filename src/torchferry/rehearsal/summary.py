@@ -22,7 +22,7 @@ from torchferry.rehearsal.driver.description import load_driver
 from torchferry.rehearsal.event_kinds import BELOW_A_MODE, RACES, WITHOUT_MODE
 from torchferry.rehearsal.event_texts import COSTS, FAILURES, OTHER
 from torchferry.rehearsal.faults import Fault
-from torchferry.rehearsal.own_failure import explanation
+from torchferry.rehearsal.own_failure import explanation, plugin_of_another
 from torchferry.rehearsal.published_limits import unknown_in
 
 SCHEMA = 1
@@ -353,6 +353,13 @@ def _failed_itself(target: Target, aggregate: Aggregate, code: int) -> Message:
             "THE COMMAND FAILED with exit code {code}: no module named {module} ({place}); on {target} it is "
             "`{package}`",
             code=code, module=error.module, place=place or "?", target=target.title, package=target.backend.TRITON,
+        )  # fmt: skip
+    other = plugin_of_another(target, error.module)
+    if other is not None:
+        return say(
+            "THE COMMAND FAILED with exit code {code}: it imports {module} ({place}), the plugin of {other}, and this "
+            "is a rehearsal of {target}",
+            code=code, module=error.module, place=place or "?", other=other.title, target=target.title,
         )  # fmt: skip
     if error.module:
         return say(

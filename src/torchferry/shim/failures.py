@@ -29,7 +29,7 @@ from torchferry.backends import cuda
 from torchferry.backends.cards import default_card
 from torchferry.backends.target import Target
 from torchferry.core.messages import Message, language, noted, say
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_own_lines
 from torchferry.core.torch_start import NOTES
 from torchferry.shim import no_device
 from torchferry.shim.patches import Patches
@@ -205,7 +205,7 @@ def _tell(text: str) -> None:
             return
         except OSError:
             pass
-    print_notice(f"torchferry: {text}")
+    print_own_lines(text)
 
 
 def _find_missed_extension(error: BaseException) -> _MissedExtension | None:

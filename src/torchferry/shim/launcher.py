@@ -15,7 +15,7 @@ from torchferry.core.command import run as run_command
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import Bilingual, Message, say, say_plural
 from torchferry.core.temporary import temporary_folder
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_notice, print_own_lines
 from torchferry.core.torch_start import noting, python_without_torch, search_path
 from torchferry.shim import failures, no_device
 from torchferry.shim.call_sites import collect
@@ -64,7 +64,7 @@ def run(command: list[str], target: str, report: Path | None = None, vendor_log:
             if without_torch:
                 code = exitcodes.without_work(code)
         for reason in failures.explanations_left(str(mark)):
-            print_notice(f"torchferry: {reason}")
+            print_own_lines(reason)
         if no_device.refused_somewhere(str(mark)):
             unredirected = _unredirected(code)
             if unredirected is not None:

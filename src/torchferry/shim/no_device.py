@@ -22,7 +22,7 @@ from torchferry.backends.target import Target
 from torchferry.backends.visible_cards import shortfall
 from torchferry.core.errors import TorchferryError
 from torchferry.core.messages import Message, say
-from torchferry.core.terminal import print_notice
+from torchferry.core.terminal import print_notice, print_own_lines
 from torchferry.shim.patches import Patches
 from torchferry.shim.visible_devices import hidden
 
@@ -89,7 +89,7 @@ def tell(error: TorchferryError) -> str:
         _reasons_shown.append(reason)
         first()
         _leave_mark(_SUFFIX)
-        print_notice(f"torchferry: {reason}")
+        print_own_lines(reason)
     return reason
 
 

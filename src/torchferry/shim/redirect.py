@@ -244,6 +244,13 @@ def load_plugin(target: Target) -> None:
 
 
 def _failure(target: Target, error: BaseException) -> Message:
+    if _is_absent(target, error):
+        return say(
+            "the plugin `{plugin}` of {target} is not installed in {python}",
+            plugin=target.backend.PLUGIN,
+            target=target.title,
+            python=sys.executable,
+        )
     return say(
         "the plugin `{plugin}` of {target} fails to import: {error}",
         plugin=target.backend.PLUGIN,
@@ -252,8 +259,13 @@ def _failure(target: Target, error: BaseException) -> Message:
     )
 
 
+def _is_absent(target: Target, error: BaseException) -> bool:
+    """Whether Python does not find the plugin, rather than that it fails."""
+    return isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN
+
+
 def _advice(target: Target, error: BaseException) -> Message:
-    if isinstance(error, ModuleNotFoundError) and error.name == target.backend.PLUGIN:
+    if _is_absent(target, error):
         return say("{install}; `torchferry doctor` shows what else is missing", install=target.install)
     from torchferry.backends.errors import errors_of, first_match  # imported late: few plugins fail
 

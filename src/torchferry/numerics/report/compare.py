@@ -70,8 +70,18 @@ STATUSES = ("fail", "warn", "untested", "pass", "skipped")
 _WORST = 12
 
 
-def document(outcome: Outcome, standard: str, source: str, command: list[str]) -> dict[str, Any]:
-    """Return what was found in all processes. Processes that compared nothing, such as launchers, are left out."""
+def document(
+    outcome: Outcome, standard: str, source: str, command: list[str], asked_of_cpu: bool = False
+) -> dict[str, Any]:
+    """Return what was found in all processes. Processes that compared nothing, such as launchers, are left out.
+
+    Args:
+        outcome: What became of the command.
+        standard: What results were judged by.
+        source: Where that is written.
+        command: What was run.
+        asked_of_cpu: Whether a run on the CPU alone is what was asked for.
+    """
     ranks = [result for result in outcome.results if result.get("called") or "error" in result]
     return {
         "schema": SCHEMA,
@@ -80,6 +90,7 @@ def document(outcome: Outcome, standard: str, source: str, command: list[str]) -
         "source": source,
         "command": command,
         "exit_code": outcome.code,
+        "asked_of_cpu": asked_of_cpu,
         "broken": list(outcome.broken),
         "ranks": ranks,
     }
@@ -99,6 +110,24 @@ def compared(document: dict[str, Any]) -> int:
     )
 
 
+def used_accelerator(document: dict[str, Any]) -> bool:
+    """Whether a process had tensors elsewhere than on the CPU, of those that were examined to their end."""
+    return any(rank["device"] != "cpu" for rank in document["ranks"] if "error" not in rank)
+
+
+WITHOUT_ACCELERATOR = say(
+    "NO ACCELERATOR WAS USED: the CPU was compared with itself, which says nothing about a card"
+)
+_WITHOUT_ADVICE = say(
+    "`torchferry doctor` says whether a card and its plugin are there; --allow-cpu asks for this comparison"
+)
+
+
+def is_without_accelerator(document: dict[str, Any]) -> bool:
+    """Whether all that was compared ran on the CPU, and nobody had asked for that: of a card it says nothing."""
+    return compared(document) > 0 and not document.get("asked_of_cpu") and not used_accelerator(document)
+
+
 def table(document: dict[str, Any]) -> str:
     """Return a row for each operator and place as CSV."""
     file = io.StringIO()
@@ -115,6 +144,9 @@ def table(document: dict[str, Any]) -> str:
 
 def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
     """Yield the summary for people."""
+    if is_without_accelerator(document):
+        yield WITHOUT_ACCELERATOR.render(lang)
+        yield f"  {_WITHOUT_ADVICE.render(lang)}"
     yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
     for name in document["broken"]:
         yield say("{process} ended without a report: it was killed or crashed", process=name).render(lang)
@@ -132,6 +164,8 @@ def _why_nothing(document: dict[str, Any]) -> Message:
     ranks = [rank for rank in document["ranks"] if "error" not in rank]
     if not ranks and (document["ranks"] or document["broken"]):
         return say("no process was examined to its end, for the reasons above")
+    if not ranks and document["exit_code"]:
+        return say("the command ended with exit code {code} before it called an operator", code=document["exit_code"])
     if not ranks:
         return say("no process called an operator in the requested steps")
     if any(rank["counts"]["untested"] for rank in ranks):

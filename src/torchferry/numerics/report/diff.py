@@ -19,8 +19,14 @@ from torchferry.numerics.runlog import layout as names
 # A comparison for machines: one JSON document of stable shape, or rows of CSV.
 
 
-def document(result: RunComparison, lang: str) -> dict[str, Any]:
-    """Return the comparison as values that JSON has; what is not finite is a text: `inf`."""
+def document(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> dict[str, Any]:
+    """Return the comparison as values that JSON has; what is not finite is a text: `inf`.
+
+    Args:
+        result: The comparison.
+        lang: `en` or `zh`.
+        asked_of_cpu: Whether two runs on the CPU alone are what was asked for.
+    """
     first = None
     if result.first is not None:
         first = asdict(result.first)
@@ -31,6 +37,7 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
         "verdict": result.verdict.value,
         "same": result.same,
         "complete": result.coverage.complete,
+        "without_accelerator": is_without_accelerator(result, asked_of_cpu),
         "coverage": {
             "steps_made": result.coverage.made,
             "steps_in_both": result.coverage.steps,
@@ -58,9 +65,21 @@ def document(result: RunComparison, lang: str) -> dict[str, Any]:
     return plain
 
 
-def as_json(result: RunComparison, lang: str) -> str:
-    """Return the document as text."""
-    return json_text(document(result, lang), indent=2, allow_nan=False)
+WITHOUT_ACCELERATOR = say(
+    "NO ACCELERATOR WAS USED: both runs were on the CPU, which says nothing about a card; --allow-cpu asks for this "
+    "comparison"
+)
+
+
+def is_without_accelerator(result: RunComparison, asked_of_cpu: bool) -> bool:
+    """Whether both runs were on the CPU alone, and nobody had asked for that; a run that does not say counts as not."""
+    ranks = [*result.a.ranks, *result.b.ranks]
+    return not asked_of_cpu and all(rank.facts.get("device", {}).get("type") == "cpu" for rank in ranks)
+
+
+def as_json(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> str:
+    """Return the document as text; the arguments are those of `document`."""
+    return json_text(document(result, lang, asked_of_cpu), indent=2, allow_nan=False)
 
 
 def as_csv(result: RunComparison) -> str:
@@ -108,9 +127,11 @@ _MODULES = 12
 _NOTES = 8
 
 
-def lines(result: RunComparison, lang: str) -> Iterator[str]:
-    """Yield what is shown on a terminal."""
+def lines(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> Iterator[str]:
+    """Yield what is shown on a terminal; the arguments are those of `document`."""
     causes = [cause for cause in result.causes if cause.grade != NOTE]
+    if is_without_accelerator(result, asked_of_cpu):
+        yield WITHOUT_ACCELERATOR.render(lang)
     yield _headline(result).render(lang)
     for message in result.coverage.gaps:
         yield f"  {message.render(lang)}"

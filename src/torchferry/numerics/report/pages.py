@@ -12,7 +12,7 @@ from typing import Any
 
 from torchferry.core.messages import say, say_in, say_plural
 from torchferry.core.web_page import web_page
-from torchferry.numerics.report.compare import compared, extent, failed
+from torchferry.numerics.report.compare import compared, extent, failed, is_without_accelerator
 from torchferry.numerics.report.compare import lines as compare_lines
 from torchferry.numerics.report.nan import incomplete, place
 from torchferry.numerics.report.nan import lines as nan_lines
@@ -195,7 +195,7 @@ def compare_page(document: dict[str, Any], lang: str) -> str:
     """Return the page for a document of `torchferry compare`."""
     said = list(compare_lines(document, lang))
     first = next((line for line in said if line.startswith(say("FIRST FAILURE").render(lang))), "")
-    nothing = said[-1] if not compared(document) else ""
+    nothing = said[-1] if not compared(document) else said[0] if is_without_accelerator(document) else ""
     title = first or nothing or say("no operator failed").render(lang)
     rows = sorted(_rows(document), key=_badness)
     head = ("rank", "status", *(_HEADS.get(name, name) for name in _COLUMNS))
