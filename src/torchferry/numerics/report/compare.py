@@ -115,9 +115,7 @@ def used_accelerator(document: dict[str, Any]) -> bool:
     return any(rank["device"] != "cpu" for rank in document["ranks"] if "error" not in rank)
 
 
-WITHOUT_ACCELERATOR = say(
-    "NO ACCELERATOR WAS USED: the CPU was compared with itself, which says nothing about a card"
-)
+WITHOUT_ACCELERATOR = say("NO ACCELERATOR WAS USED: the CPU was compared with itself, which says nothing about a card")
 _WITHOUT_ADVICE = say(
     "`torchferry doctor` says whether a card and its plugin are there; --allow-cpu asks for this comparison"
 )
