@@ -38,7 +38,7 @@ LABELS = Path(__file__).parent / "labels"
 VERDICTS = ("ready", "fixes", "without", "decisions", "may_need", "blocked", "not_judged")
 ROLES = ("blocks", "optional", "decision", "framework", "unread")
 TARGETS = ("npu", "musa")
-SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+SETS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 """The sets in the order in which they were made; the first one lies in the folder itself."""
 
 _FIRST = re.compile(r"was (\w+)(?: on (\w+) too)?; ")
@@ -112,7 +112,7 @@ class Repository:
         commit: The commit.
         kind: What it is an example of.
         programs: The programs.
-        series: Which labels it is of, `1` to `9`. All but the first were labelled and measured before any rule was
+        series: Which labels it is of, `1` to `10`. All but the first were labelled and measured before any rule was
             made with a look at them. Rules were made with those of the second to the fifth since, so that they say no
             longer how right the tool is on what it has not seen: that is what was measured first, in
             docs/en/verdict.md.

@@ -93,6 +93,8 @@ class PlaceContexts:
         """
         loaded = self._sources.file(path)
         call = loaded[0].parents.get(node) if loaded is not None and node is not None else None
+        if loaded is not None and isinstance(call, ast.Attribute) and call.attr == unit.name:  # `Base.__init__(self)`
+            node, call = call, loaded[0].parents.get(call)
         if not isinstance(call, ast.Call) or call.func is not node:
             return
         owner = file.parents.get(unit)

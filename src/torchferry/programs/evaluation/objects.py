@@ -29,10 +29,12 @@ from torchferry.programs.evaluation.object_kinds import (
 )
 from torchferry.programs.evaluation.parser_words import ParserWords
 from torchferry.programs.evaluation.program_facts import OncePerProgram, ProgramFacts
+from torchferry.programs.evaluation.unnamed_calls import unnamed_calls_of
 from torchferry.programs.imports.settings_classes import ComposedFile
 from torchferry.programs.options.argument_lists import OF_COMMAND, Lists
 from torchferry.programs.options.option_libraries import filled_under, fills_class
 from torchferry.programs.options.switches import RECORDS
+from torchferry.programs.syntax.decorators import changes_arguments, has_own_decorator
 from torchferry.programs.syntax.parameters import (
     MOST_CALLS,
     Expression,
@@ -302,6 +304,14 @@ class Objects:
         calls = [*self.facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             calls += inherited_calls(self.facts, owner)
+        project = self._sources.project
+        is_registered = isinstance(owner, ast.ClassDef) and has_own_decorator(project, file, names, owner)
+        if is_registered or changes_arguments(project, file, names, function):
+            return None  # what a decorator has kept is called elsewhere
+        unnamed = unnamed_calls_of(self.facts, file, function, argument.arg)
+        if unnamed is None:
+            return None
+        calls += unnamed
         for number, (other, other_names, call) in enumerate(calls):
             bound = is_given_by_python(owner, function, call)
             given = given_by(file.path, function, call, other.path, bound=bound).get(key)

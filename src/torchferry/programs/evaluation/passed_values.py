@@ -12,6 +12,7 @@ from torchferry.programs.evaluation.members import Members
 from torchferry.programs.evaluation.object_kinds import Member
 from torchferry.programs.evaluation.objects import GivenBySettings
 from torchferry.programs.evaluation.program_facts import COMMAND_LIBRARIES, OncePerProgram, ProgramFacts, agreed
+from torchferry.programs.evaluation.unnamed_calls import unnamed_calls_of
 from torchferry.programs.options.answers import UNKNOWN_VALUE, DefaultValue, alike
 from torchferry.programs.options.option_libraries import declaration, flags_of, said_of_declared, words_behind
 from torchferry.programs.options.switches import UNDETERMINED
@@ -102,25 +103,22 @@ class PassedValues:
         calls = [*self._facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             calls += inherited_calls(self._facts, owner)
+        if not self._by_settings(file, function, argument.arg):
+            unnamed = unnamed_calls_of(self._facts, file, function, argument.arg)
+            if unnamed is None:
+                return UNKNOWN_VALUE
+            calls += unnamed
         for other, other_names, call in calls:
             if len(values) >= MOST_CALLS:
                 return UNKNOWN_VALUE
             asked = index - is_given_by_python(owner, function, call)
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, asked, default, depth))
         by_settings = self._by_settings(file, function, argument.arg)
-        is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
-        if (
-            is_made
-            and not by_settings
-            and self._facts.may_be_given_unnamed(
-                file, function, argument.arg, index - is_given_by_python(owner, function)
-            )
-        ):
-            return UNKNOWN_VALUE
         values += [
             self._values.of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings
         ]
         if not values:
+            is_made = not isinstance(owner, ast.ClassDef) or function.name == "__init__"
             maker = called_as(file, function) if is_made else ""
             if maker and self._may_be_chosen(maker, argument.arg):
                 return UNKNOWN_VALUE

@@ -22,7 +22,8 @@ from torchferry.programs.options.argument_lists import CHANGES_WORDS, GivenWords
 from torchferry.programs.options.command_line import CommandWords
 from torchferry.programs.options.switches import UNDETERMINED, Switch, SwitchIndex
 from torchferry.programs.references.calls import FunctionPlace, calls_in
-from torchferry.programs.references.unnamed_arguments import may_be_given
+from torchferry.programs.references.escapes import Escape
+from torchferry.programs.references.unnamed_arguments import may_be_given, may_be_looked_up
 from torchferry.programs.syntax.assignments import computed_members, merges_settings, reads_only, speaks_of_class
 from torchferry.programs.syntax.parameters import MOST_CALLS, BoundArgument, Expression, Parameter, called_as, mandatory
 from torchferry.programs.syntax.place_context import FunctionNode
@@ -126,6 +127,7 @@ class ProgramFacts:
         self._kinds: dict[str, Callable[[Any], object]] = {
             "calls": lambda key: tuple(islice(self._calls(key), MOST_CALLS + 1)),
             "given unnamed": lambda key: may_be_given(sources, results.calls, self._ordered, *key),
+            "looked up": lambda path: may_be_looked_up(sources, results.calls, self._ordered, path),
             "calling": lambda name: self._ordered(words.as_call(name) | words.as_argument(name)),
             "mentioning": lambda name: self._ordered(words.holding(name)),
             "deriving": lambda name: self._ordered(words.as_base(name)),
@@ -543,7 +545,9 @@ class ProgramFacts:
                         if maker is None or not self.ask("unasked", maker):
                             yield *loaded, call
 
-    def may_be_given_unnamed(self, file: PythonFile, function: FunctionNode, name: str, index: int) -> bool:
+    def may_be_given_unnamed(
+        self, file: PythonFile, function: FunctionNode, name: str, index: int, called: str = ""
+    ) -> bool:
         """Whether a call that does not name a function may give a parameter something.
 
         Args:
@@ -551,9 +555,20 @@ class ProgramFacts:
             function: The function.
             name: The parameter.
             index: Its position; -1 for none.
+            called: What it is called by: a class that is derived from its own; empty for its own.
         """
-        of = file.path, called_as(file, function), function.lineno
-        return bool(self.ask("given unnamed", (of, name, index, bool(mandatory(file, function)))))
+        of = file.path, called or called_as(file, function), function.lineno
+        given = mandatory(file, function)
+        is_mandatory = name in given and not isinstance(file.parents.get(function), ast.ClassDef)
+        return bool(self.ask("given unnamed", (of, name, index, bool(given), is_mandatory)))
+
+    def may_be_looked_up(self, path: str) -> bool:
+        """Whether the program may look up, by a text, what a file defines: `getattr(models, name)`."""
+        return bool(self.ask("looked up", path))
+
+    def escapes(self, path: str, of: FunctionPlace) -> tuple[Escape, ...]:
+        """Return where a file speaks of a function and does not call it, whichever program asks."""
+        return self._results.calls.escapes(path, of)
 
     def _calls(self, of: FunctionPlace) -> Iterator[tuple[str, int, int]]:
         """Yield where a function is called in the files of the program."""

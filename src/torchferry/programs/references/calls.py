@@ -118,7 +118,8 @@ def _may_look_up(text: str) -> bool:
 def calls_in(file: PythonFile, of: tuple[str, FunctionNode]) -> list[Called]:
     """Return where a file may call a function, by the name under which it is called, or hands it on."""
     called, function = of
-    calls = ((callee, _call_of(file, callee, function)) for callee in _callees(file, called))
+    calls = [(callee, _call_of(file, callee, function)) for callee in _callees(file, called)]
+    calls += calls_of_own_kind(file, called)
     return [Called(callee, call, is_under_main(file, callee)) for callee, call in calls if call is not None]
 
 
@@ -131,6 +132,20 @@ def _callees(file: PythonFile, name: str) -> Iterator[ast.Name | ast.Attribute]:
         around = file.enclosing_class(callee)
         if around is not None and around.name == name:
             yield callee
+
+
+def calls_of_own_kind(file: PythonFile, name: str) -> Iterator[tuple[ast.Name | ast.Attribute, ast.Call]]:
+    """Yield the calls by which an object of a class makes another one: `type(self)(...)`, `self.__class__(...)`."""
+    for use in (*file.names.get("type", ()), *file.attributes.get("__class__", ())):
+        around = file.enclosing_class(use)
+        asked: ast.AST | None = use
+        if isinstance(use, ast.Name):
+            asked = file.parents.get(use)
+            if not isinstance(asked, ast.Call) or asked.func is not use or len(asked.args) != 1:
+                continue
+        call = file.parents.get(asked) if asked is not None else None
+        if around is not None and around.name == name and isinstance(call, ast.Call) and call.func is asked:
+            yield use, call
 
 
 def _call_of(file: PythonFile, callee: ast.Name | ast.Attribute, function: FunctionNode) -> ast.Call | None:

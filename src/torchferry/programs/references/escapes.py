@@ -25,8 +25,14 @@ _ONLY_ASKED = frozenset({"isinstance", "issubclass", "super", "hasattr", "print"
                          "cast", "TypeVar", "signature", "getsource", "wraps", "update_wrapper"})  # fmt: skip
 """Functions that call nothing of what they are given."""
 
+GIVE_BACK = frozenset({"staticmethod", "compile", "script", "jit", "vmap", "cache", "lru_cache"})
+"""Functions that give back what they are given, or what calls it."""
+
 _KEEPING = frozenset({"append", "add", "insert", "setdefault", "register", "extend", "update"})
 """Methods that put what they are given into what they belong to."""
+
+_CALLING = frozenset({"target", "func", "fn", "function", "initializer", "callback", "collate_fn", "key", "hook"})
+"""Keywords by which a package is told what to call."""
 
 _DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias)
 
@@ -61,6 +67,10 @@ class Escape(NamedTuple):
     def is_partial(self) -> bool:
         """Whether what it is handed to makes a function that gives more."""
         return self.is_argument and self.holder in PARTIAL
+
+
+_TAKING = frozenset({"get", "getattr", "next", "pop", "choice"})
+"""Functions and methods that may give back what they are given in the place of what they look for."""
 
 
 class UnnamedCalls(NamedTuple):
@@ -112,15 +122,22 @@ def _escape(file: PythonFile, names: Names, use: ast.Name | ast.Attribute) -> Es
     for _ in range(_MOST_PARENTS):
         parent = file.parents.get(child)
         if isinstance(parent, ast.Call):
+            if parent.func is child:
+                return Escape(use.lineno, use.col_offset, "")
             return _of_argument(names, use, child, parent)
         if isinstance(parent, ast.keyword):
             call = file.parents.get(parent)
             return _of_argument(names, use, parent, call) if isinstance(call, ast.Call) else None
-        if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
             target = parent.targets[0] if isinstance(parent, ast.Assign) else parent.target
             target = target.value if isinstance(target, ast.Subscript) else target
-            is_local = isinstance(target, ast.Name) and file.scope(target) is not file.tree
-            return Escape(use.lineno, use.col_offset, "" if is_local else last_name(target))
+            scope = file.scope(target)
+            is_local = isinstance(target, ast.Name) and scope is not file.tree and not isinstance(scope, ast.ClassDef)
+            is_member = isinstance(scope, ast.ClassDef) and any(
+                last_name(each).endswith("Enum") for each in scope.bases
+            )
+            held = "value" if is_member else last_name(target)
+            return Escape(use.lineno, use.col_offset, "" if is_local else held)
         if isinstance(parent, (ast.Return, ast.Yield, ast.Lambda)):
             around = file.enclosing_function(parent)
             return Escape(use.lineno, use.col_offset, around.name if around is not None else "")
@@ -142,6 +159,13 @@ def _of_argument(names: Names, use: ast.Name | ast.Attribute, child: ast.AST, ca
         return None
     if kind in _KEEPING and isinstance(call.func, ast.Attribute) and package != "atexit":
         return Escape(use.lineno, use.col_offset, last_name(call.func.value))
+    if kind in _TAKING:
+        return Escape(use.lineno, use.col_offset, "")
+    bindings = names.bindings(call.func) if isinstance(call.func, ast.Name) else []
+    if any(isinstance(each, ast.Name) for each in bindings):  # what a variable holds may keep it, or call it
+        return Escape(use.lineno, use.col_offset, "", True)
+    if isinstance(child, ast.keyword) and child.arg is not None and child.arg not in _CALLING and kind[:1].isupper():
+        return Escape(use.lineno, use.col_offset, child.arg)
     behind = call.args[call.args.index(child) + 1 :] if child in call.args else ()
     extra = bool(behind) or any(keyword.arg in _GIVING for keyword in call.keywords)
     return Escape(use.lineno, use.col_offset, kind, True, extra, len(behind))
@@ -150,11 +174,21 @@ def _of_argument(names: Names, use: ast.Name | ast.Attribute, child: ast.AST, ca
 @once_per_file
 def unnamed_calls(file: PythonFile, names: Names) -> UnnamedCalls:
     """Return what the calls of a file give to what a table, a variable or a parameter holds."""
+    calls = [each for each in file.parents if isinstance(each, ast.Call)]  # bindings may add to what is gone through
+    return _given_by(file, names, [call for call in calls if _is_unnamed(file, names, call.func)])
+
+
+def calls_of_holder(file: PythonFile, names: Names, holder: str) -> UnnamedCalls:
+    """Return what the calls of a file give to an attribute or variable of a name, as `self.net(...)` does."""
+    uses = (*file.names.get(holder, ()), *file.attributes.get(holder, ())) if holder else ()
+    parents = ((use, file.parents.get(use)) for use in uses)
+    return _given_by(file, names, [call for use, call in parents if isinstance(call, ast.Call) and call.func is use])
+
+
+def _given_by(file: PythonFile, names: Names, calls: list[ast.Call]) -> UnnamedCalls:
     keywords: set[str] = set()
     positions, is_open = 0, False
-    for call in file.parents:
-        if not isinstance(call, ast.Call) or not _is_unnamed(file, names, call.func):
-            continue
+    for call in calls:
         positions = max(positions, len(call.args))
         for keyword in call.keywords:
             keys = {keyword.arg} if keyword.arg is not None else _keys_of(file, names, keyword.value)
@@ -205,4 +239,4 @@ def _is_unnamed(file: PythonFile, names: Names, callee: ast.expr) -> bool:
         stored = file.attributes.get(callee.attr, ())
         values = (file.parents.get(each) for each in stored if isinstance(each.ctx, ast.Store))
         return any(isinstance(each, ast.Assign) and isinstance(each.value, ast.Name) for each in values)
-    return isinstance(callee, (ast.Subscript, ast.Call))
+    return isinstance(callee, (ast.Subscript, ast.Call, ast.NamedExpr, ast.IfExp, ast.BoolOp))

@@ -13,6 +13,7 @@ from torchferry.programs.imports.sources import Sources
 from torchferry.programs.model import Reachability
 from torchferry.programs.options.switches import commands_of_class, subcommand
 from torchferry.programs.references.callable_fields import asked_as_field
+from torchferry.programs.references.calls import calls_of_own_kind
 from torchferry.programs.references.class_hierarchy import Askers, ClassPlace, Lineage, SaidClass, classes_of, place_of
 from torchferry.programs.references.class_registries import ClassRegistries
 from torchferry.programs.references.decorator_calls import (
@@ -413,6 +414,8 @@ class Uses:
         ):
             yield Use(Place(file.path, unit), Reachability.CHOSEN, f"{name} ({file.path}:{unit.lineno})")
         yield from self._uses_unnamed(file, names, unit)
+        for _, call in calls_of_own_kind(file, name) if isinstance(unit, ast.ClassDef) else ():
+            yield Use(Place(file.path, call.func))
         for call in commands_of_class(file, names, "") if parent is file.tree and "Fire(" in file.source.text else ():
             yield Use(Place(file.path, call), Reachability.OPTION, option=name, others=_commands(file.tree))
         top = parent is file.tree or not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))

@@ -121,6 +121,18 @@ def changes_arguments(project: Project, file: PythonFile, names: Names, unit: Fu
     return any(_gives_others(function) for _, (_, _, function) in definitions(project, file, names, unit))
 
 
+def has_own_decorator(project: Project, file: PythonFile, names: Names, unit: ast.ClassDef) -> bool:
+    """Whether a decorator of a class is a function or an object of the project, which may keep the class."""
+    return any(_is_of_project(project, file, names, callee(each)) for each in unit.decorator_list)
+
+
+def _is_of_project(project: Project, file: PythonFile, names: Names, called: ast.expr) -> bool:
+    return (
+        bound_in_project(project, file, names, called.value if isinstance(called, ast.Attribute) else called)
+        is not None
+    )
+
+
 def _gives_others(function: ast.FunctionDef) -> bool:
     parts = nodes_in(function)
     functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
