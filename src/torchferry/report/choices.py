@@ -188,20 +188,13 @@ def _without(decision: ReportedDecision) -> list[DecisionChoice]:
             "start the programs so that they do not reach it (the conditions stand under “How programs reach it”)"
         )
         cost = say("no code changes; you have to check each run")
-        return [DecisionChoice("", text, cost, say("start without `{what}`", what=_named(decision)))]
+        package = next(iter(_packages_of(decision)), "")
+        brief = say("start without `{what}`", what=package) if package else say("start without it")
+        return [DecisionChoice("", text, cost, brief)]
     if rule_facts(decision.code).about is Subject.COMPILED:
         text = say("build and run the project without it, if it can")
-        return [
-            DecisionChoice(
-                "", text, _places(len(decision.places)), say("build without `{what}`", what=_named(decision))
-            )
-        ]
+        return [DecisionChoice("", text, _places(len(decision.places)), say("build without the CUDA code"))]
     return []
-
-
-def _named(decision: ReportedDecision) -> str:
-    """Return the name of what a decision is about: a package, else the first subject of its text, else its id."""
-    return next(iter((*_packages_of(decision), *decision.subjects)), decision.id)
 
 
 def _acceptance(decision: ReportedDecision) -> list[DecisionChoice]:
