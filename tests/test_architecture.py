@@ -287,6 +287,45 @@ def test_names_say_what_they_hold(room: str) -> None:
         assert SAYS_NOTHING.intersection(names_of(path)) - allowed == set(), path
 
 
+def documented(docstring: str) -> set[str]:
+    """Return the parameters and attributes that a docstring describes."""
+    sections = re.findall(r"^(?:Args|Attributes):\n((?:(?:    .*)?\n)+)", f"{docstring}\n", re.MULTILINE)
+    return {name for section in sections for name in re.findall(r"^    \*{0,2}(\w+): ", section, re.MULTILINE)}
+
+
+def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    given = function.args
+    all_of_them = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return {each.arg for each in all_of_them if each is not None}
+
+
+def held_by(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str] | None:
+    """Return the parameters of a function, or those of a class and its attributes; None where it inherits them."""
+    if not isinstance(node, ast.ClassDef):
+        return parameters_of(node)
+    methods = [each for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    begins = [each for each in methods if each.name in ("__init__", "__new__")]
+    inner = [part for each in (*begins, *node.body) for part in ast.walk(each)]
+    fields = {each.id for each in inner if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    if node.bases and not begins and not fields:
+        return None
+    stored = {each.attr for each in inner if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)}
+    return fields | stored | {each.name for each in methods}.union(*map(parameters_of, begins))
+
+
+def test_docstrings_describe_parameters_and_attributes_that_there_are() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "Args:\n" in text or "Attributes:\n" in text else ():
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names = documented(ast.get_docstring(node) or "")
+                held = held_by(node) if names else None
+                if held is not None and not names <= held:
+                    wrong.append(f"{path.relative_to(SOURCE)}:{node.lineno}: {sorted(names - held)}")
+    assert wrong == []
+
+
 ITS_OWN_CODE, TOOLS, THE_USERS = "ours", "tools", "the user's"
 STARTS_PROGRAMS = {
     "assistant/commands.py": THE_USERS,  # torchferry, which may start one

@@ -85,6 +85,11 @@ NEIGHBOUR: dict[str, str | None] = {
         ({"harbor/__init__.py": ""}, Verdict.NOT_JUDGED, []),
         (NEIGHBOUR, Verdict.READY, ["harbor"]),
         ({**NEIGHBOUR, "net/train/go.py": "if __name__ == '__main__':\n    print(1)\n"}, Verdict.NOT_JUDGED, []),
+        (
+            {**NEIGHBOUR, "net/train/go.py": "import os\nfor each in os.listdir('.'):\n    print(each)\n"},
+            Verdict.NOT_JUDGED,
+            [],
+        ),
     ],
 )
 def test_a_package_inside_of_another_is_not_imported_by_its_own_name(

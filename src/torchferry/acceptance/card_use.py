@@ -57,7 +57,7 @@ def is_red_for_more(gates: Sequence[Gate]) -> bool:
     return any(gate.status is GateStatus.RED and gate.name not in _FOR_WANT_OF_A_CARD for gate in gates)
 
 
-def said(situation: Situation) -> Message | None:
+def no_card_message(situation: Situation) -> Message | None:
     """Return what is said where no accelerator was used; None where one was, or none was to be."""
     use = card_use(situation)
     if use is CardUse.CPU_ALONE:

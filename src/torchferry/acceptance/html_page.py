@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from torchferry.acceptance.card_use import said
+from torchferry.acceptance.card_use import no_card_message
 from torchferry.acceptance.gates import Gate, GateStatus
 from torchferry.acceptance.report import headline, rows
 from torchferry.acceptance.runs import SAMPLE_DEVICE, SAMPLE_HOST, SAMPLE_STEP, AcceptanceRun
@@ -33,7 +33,7 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
     def text(message: Message) -> str:
         return message.render(lang)
 
-    without_card = said(situation)
+    without_card = no_card_message(situation)
     remarks = [] if without_card is None else [text(without_card)]
     if situation.rehearsal is not None:
         remarks.append(

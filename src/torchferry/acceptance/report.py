@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from torchferry.acceptance.card_use import is_red_for_more, is_without_card, said
+from torchferry.acceptance.card_use import is_red_for_more, is_without_card, no_card_message
 from torchferry.acceptance.evidence import verdict
 from torchferry.acceptance.gates import TITLES, Gate, GateStatus
 from torchferry.acceptance.situation import Situation
@@ -95,7 +95,7 @@ def lines(situation: Situation, gates: Sequence[Gate], lang: str, partial: bool,
             yield f"  {' ' * status_wide}  {' ' * wide}  -> {visible(gate.reason.render(lang))}"
     yield ""
     yield headline(situation, gates, partial).render(lang)
-    without_card = said(situation)
+    without_card = no_card_message(situation)
     if without_card is not None:
         yield without_card.render(lang)
     red = [gate.name for gate in gates if gate.status is GateStatus.RED]

@@ -45,7 +45,6 @@ class KernelSurface:
         macros: The macros that its headers define.
         words: Words of CUDA's device language that the vendor's own kernels use.
         pairs: By CUDA's name, the one that is declared.
-        sources: Where all of them stand, in words.
     """
 
     def __init__(self, file: DataFile) -> None:

@@ -37,7 +37,7 @@ class Verdicts(NamedTuple):
 
     Attributes:
         programs: The programs and their verdicts.
-        unlooked: What of the project was not looked at.
+        unexamined: The parts of the project that were not examined.
         remarks: What there is to know about how they were judged.
         partial: Whether the findings of the run are not all that the verdicts rest on.
         without_code: Whether a whole project was looked at, and none of its files holds code.

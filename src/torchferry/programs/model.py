@@ -164,7 +164,7 @@ class CallPath(NamedTuple):
     """How a program comes to a place.
 
     Attributes:
-        need: How surely.
+        reachability: How surely.
         steps: From the program's file to the place; the place is the last.
         conditions: Texts of the conditions on the way that cannot be told, as `text (file:line)`.
         options: What must be said for the conditions that do not hold by default, such as `--use-flash`.
@@ -211,7 +211,7 @@ class Obstacle(NamedTuple):
         code: The rule that found it.
         place: Where.
         message: What it is, and what to do.
-        way: How the program comes there; what lies in packages stands at its end.
+        call_path: The path from the program to it; the part in packages is its end.
         source: Where it is known from.
     """
 

@@ -73,7 +73,7 @@ def end_of(aggregate: Aggregate, code: int | None, printed: str, tree: Path) -> 
     """Return how a command ended.
 
     Args:
-        account: What was seen.
+        aggregate: What was seen.
         code: Its exit code; None where the time limit ended it.
         printed: The last of what it printed.
         tree: The folder of the program: its lines are the program's own.

@@ -64,7 +64,7 @@ def lines(
 
     Args:
         rehearsal: What was asked for.
-        account: What was seen.
+        aggregate: What was seen.
         lang: The language.
         code: The exit code of the command.
         found_by: Tools of ours in the command that found something, which is what its exit code says.

@@ -8,7 +8,7 @@ from torchferry.core.text_table import csv_text, plain_cell
 from torchferry.installed.describing import package_message, state_message
 from torchferry.programs.model import Verdict
 from torchferry.report.model import Report
-from torchferry.report.programs import lines_of, unlooked_message, verdict_of
+from torchferry.report.programs import lines_of, unexamined_message, verdict_of
 
 _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "snippet")
 
@@ -43,7 +43,7 @@ def render(report: Report, lang: str) -> str:
         reason = package_message(package).render(lang)
         rows.append(["", "package", "", plain_cell(name), "", "", plain_cell(state), plain_cell(reason)])
     for unexamined in report.unexamined:
-        text = unlooked_message(unexamined).render(lang)
+        text = unexamined_message(unexamined).render(lang)
         rows.append(["", "not examined", "", plain_cell(unexamined.place), "", "", plain_cell(text), ""])
     for finding in report.findings:
         place = finding.location

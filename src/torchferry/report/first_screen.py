@@ -18,7 +18,7 @@ from torchferry.programs.imports.missing_sources import FETCH
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.choices import can_be_accepted
 from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
-from torchferry.report.decisions import ReportedDecision, counted_decisions
+from torchferry.report.decisions import Decisions, ReportedDecision, counted_decisions
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of, waits_anyhow
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many
@@ -326,13 +326,14 @@ def first_title(report: Report, first: Sequence[ReportedDecision]) -> Message:
     ready, count = decisions.ready_after(first), len(decisions.to_decide)
     if not ready:
         return say("Decide first ({shown} of {all}):", shown=len(first), all=count)
-    return say(
+    title = say(
         "Decide first ({shown} of {all}); waiting programs that then wait for nothing: {count} of {waiting}",
         shown=len(first),
         all=count,
         count=ready,
         waiting=len(decisions.of_program),
     )
+    return _with_installation(decisions, first, title)
 
 
 def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
@@ -370,21 +371,27 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
         ready=ready,
         waiting=len(decisions.of_program),
     )
+    freed = _with_installation(decisions, first, freed)
+    yield from (say("{decisions}; {freed}", decisions=title, freed=freed) for title in titles)
+
+
+def _with_installation(decisions: Decisions, first: Sequence[ReportedDecision], freed: Message) -> Message:
+    """Return what the first decisions free, with those of the installation, which all programs need."""
     of_installation = [
         each.id
         for each in decisions.to_decide
         if each not in first and not each.programs and rule_facts(each.code).about is Subject.REQUIREMENT
     ]
+    if not of_installation:
+        return freed
     if len(of_installation) == 1:
-        freed = say("{freed}, once {name} is settled too", freed=freed, name=of_installation[0])
-    elif of_installation:
-        freed = say_plural(
-            "{freed}, besides {count} decision of the installation",
-            "{freed}, besides {count} decisions of the installation",
-            freed=freed,
-            count=len(of_installation),
-        )
-    yield from (say("{decisions}; {freed}", decisions=title, freed=freed) for title in titles)
+        return say("{freed}, once {name} is settled too", freed=freed, name=of_installation[0])
+    return say_plural(
+        "{freed}, besides {count} decision of the installation",
+        "{freed}, besides {count} decisions of the installation",
+        freed=freed,
+        count=len(of_installation),
+    )
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from torchferry.core.terminal import visible
 from torchferry.installed.describing import evidence_message, package_message, state_message
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, lines_of, unlooked_message, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, lines_of, unexamined_message, verdict_of
 from torchferry.report.text_layout import Paint, plain
 from torchferry.rules.mentions import WordAccount
 from torchferry.rules.registry import family_title
@@ -43,7 +43,7 @@ STAGE_TITLES = {
 
 _MOST_BLOCKERS = 10
 _MOST_PROGRAMS = 20
-_MOST_UNLOOKED = 20
+_MOST_UNEXAMINED = 20
 _MOST_LINES = 6
 """Lines below one program; the JSON report has them all."""
 
@@ -98,7 +98,7 @@ def lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool =
         yield ""
         yield from native_lines(report.native, lang, verbose)
     yield from package_lines(report, lang, paint)
-    yield from unlooked_lines(report, lang, paint)
+    yield from unexamined_lines(report, lang, paint)
     yield from by_file(report.findings, lang, paint, verbose)
     if report.words.staying:
         yield ""
@@ -175,17 +175,17 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
             yield visible(f"    {say('reached by {chain}', chain=way).render(lang)}")
 
 
-def unlooked_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
+def unexamined_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
     """Yield what was not looked at, behind an empty line; nothing where everything was."""
     paint = paint or plain
     if not report.unexamined:
         return
     yield ""
     yield paint(say("Not examined:").render(lang), "path")
-    for unexamined in report.unexamined[:_MOST_UNLOOKED]:
-        yield visible(f"  {unlooked_message(unexamined).render(lang)}")
-    if len(report.unexamined) > _MOST_UNLOOKED:
-        yield f"  {say('... and {count} more', count=len(report.unexamined) - _MOST_UNLOOKED).render(lang)}"
+    for unexamined in report.unexamined[:_MOST_UNEXAMINED]:
+        yield visible(f"  {unexamined_message(unexamined).render(lang)}")
+    if len(report.unexamined) > _MOST_UNEXAMINED:
+        yield f"  {say('... and {count} more', count=len(report.unexamined) - _MOST_UNEXAMINED).render(lang)}"
 
 
 def failure_lines(report: Report, lang: str) -> Iterator[str]:
@@ -258,5 +258,5 @@ def statistics_lines(report: Report, lang: str) -> Iterator[str]:
     for (code, grade), count in sorted(counts.items(), key=lambda item: (-item[1], item[0][0], item[0][1].value)):
         mark = say(GRADE_TITLES[grade]).render(lang)
         yield f"{count:>6}  {code}  {page(code, lang).title}  [{mark}]"
-    yield from unlooked_lines(report, lang)
+    yield from unexamined_lines(report, lang)
     yield from failure_lines(report, lang)

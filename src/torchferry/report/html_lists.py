@@ -25,7 +25,7 @@ from torchferry.report.html_text import (
 )
 from torchferry.report.model import Report
 from torchferry.report.pages import page
-from torchferry.report.programs import VERDICT_GRADES, unlooked_message, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, unexamined_message, verdict_of
 from torchferry.report.reasons import Reason, program_groups, reasons_of
 from torchferry.report.side_by_side import DiffRow, LinePart, rows
 
@@ -282,7 +282,7 @@ def unlooked_part(context: HtmlContext) -> HtmlPart | None:
     for failure in report.failures:
         _, message, *_ = failure_lines(report._replace(failures=(failure,)), context.lang)
         body.append(f'<div class="failure"><p class="manual">{text(message)}</p><pre>{lines(failure.what)}</pre></div>')
-    items = (f"<li>{context.text(unlooked_message(unexamined))}</li>" for unexamined in report.unexamined)
+    items = (f"<li>{context.text(unexamined_message(unexamined))}</li>" for unexamined in report.unexamined)
     return HtmlPart("unlooked", context.title(say("Not examined:")), [*body, "<ul>", *items, "</ul>"])
 
 

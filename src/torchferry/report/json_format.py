@@ -102,7 +102,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
         "changes": list(report.changes),
         "ignored": list(report.ignored),
         "packages": [package_object(package, lang) for package in report.packages],
-        "unlooked": [unlooked_object(unexamined, lang) for unexamined in report.unexamined],
+        "unlooked": [unexamined_object(unexamined, lang) for unexamined in report.unexamined],
         "partial": report.partial,
         "since": None if report.since is None else report.since._asdict(),
         "native": _native_object(report, lang),
@@ -236,7 +236,7 @@ def package_object(package: Inspected, lang: str) -> dict[str, Any]:
         "version": package.version,
         "state": package.state.value,
         "reason": package_message(package).render(lang),
-        "counts": {reachability.value: count for reachability, count in package.counts},
+        "counts": {need.value: count for need, count in package.counts},
         "evidence": [
             {
                 "need": item.need.value,
@@ -258,7 +258,7 @@ def package_object(package: Inspected, lang: str) -> dict[str, Any]:
     }
 
 
-def unlooked_object(unexamined: Unexamined, lang: str) -> dict[str, Any]:
+def unexamined_object(unexamined: Unexamined, lang: str) -> dict[str, Any]:
     """Return something that was not looked at as JSON holds it."""
     return {
         "place": unexamined.place,

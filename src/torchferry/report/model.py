@@ -111,7 +111,7 @@ class Report(NamedTuple):
         ignored: Files that a `.gitignore` hides in a tree that git does not know; they were left out.
         programs: The project's programs and their verdicts; empty where none was looked for.
         packages: The packages of an environment that the project reaches, where one was named.
-        unlooked: What of the project was not looked at.
+        unexamined: The parts of the project that were not examined.
         partial: Whether findings were left out that the verdicts of the programs rest on.
         without_code: Whether a whole project was looked at, and none of its files holds code.
         native: The CUDA C++ of the project; None where there is none.

@@ -184,7 +184,7 @@ def source_of(obstacle: Obstacle) -> Message:
             return say("as it is installed")
 
 
-def unlooked_message(unexamined: Unexamined) -> Message:
+def unexamined_message(unexamined: Unexamined) -> Message:
     """Return what was not looked at, why, and how much of CUDA it speaks."""
     place = say("the project's own folder") if unexamined.place == "." else unexamined.place
     subject = say("{place}: {reason}", place=place, reason=unexamined.reason) if unexamined.place else unexamined.reason

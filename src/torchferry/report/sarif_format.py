@@ -16,7 +16,7 @@ from torchferry.core.terminal import visible
 from torchferry.installed.describing import package_message
 from torchferry.report.model import Report
 from torchferry.report.pages import page
-from torchferry.report.programs import chain_of, unlooked_message, unread_chain, verdict_of
+from torchferry.report.programs import chain_of, unexamined_message, unread_chain, verdict_of
 from torchferry.rules.registry import family_name, family_title
 
 MAX_RESULTS = 25_000
@@ -82,7 +82,7 @@ def document(report: Report, lang: str) -> dict[str, Any]:
                 }
                 for package in report.packages
             ],
-            "notLookedAt": [visible(unlooked_message(unexamined).render(lang)) for unexamined in report.unexamined],
+            "notLookedAt": [visible(unexamined_message(unexamined).render(lang)) for unexamined in report.unexamined],
         },
         "results": [_result(finding, index, lang) for finding in taken],
     }

@@ -34,11 +34,11 @@ from torchferry.report.full_format import (
     head_lines,
     mention_lines,
     package_lines,
-    unlooked_lines,
+    unexamined_lines,
 )
 from torchferry.report.headline import verdict_sentence
 from torchferry.report.model import Report
-from torchferry.report.programs import VERDICT_GRADES, unlooked_message, verdict_of
+from torchferry.report.programs import VERDICT_GRADES, unexamined_message, verdict_of
 from torchferry.report.reasons import Reason, program_groups, reasons_of, unread_reasons
 from torchferry.report.text_layout import LONGEST, TextLayout, some_of
 
@@ -54,7 +54,7 @@ _LEAST_WORDS = 64
 """Columns that why something was not read has, however long its places are."""
 
 _MOST_UNREAD = 3
-_MOST_UNLOOKED = 2
+_MOST_UNEXAMINED = 2
 """Lines that what was not examined takes; with `-v` each has one."""
 
 _MOST_STEPS = 3
@@ -120,7 +120,7 @@ def _below_verdict(report: Report, layout: TextLayout, paths: Sequence[str], roo
         yield from _native(report, layout)
     yield from package_lines(report, lang, paint)
     if verbose:
-        yield from unlooked_lines(report, lang, paint)
+        yield from unexamined_lines(report, lang, paint)
         yield from by_file(report.findings, lang, paint, verbose)
     if verbose and report.words.staying:
         yield ""
@@ -162,10 +162,10 @@ def _briefly(
     yield from _left_alone(report, layout)
     yield from _native(report, layout)
     if report.unexamined:
-        names = [visible(unlooked_message(each).render(layout.lang)) for each in report.unexamined]
+        names = [visible(unexamined_message(each).render(layout.lang)) for each in report.unexamined]
         separator = "；" if layout.lang == "zh" else "; "
         line = say("Not examined ({count}): {names}", count=len(names), names=separator.join(names))
-        yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNLOOKED)
+        yield from layout.wrapped(line.render(layout.lang), "", _MOST_UNEXAMINED)
     for step in further_steps(report, paths):
         whole = say("All of it, {what}: {command}", what=step.purpose, command=visible(step.command))
         yield whole.render(layout.lang)

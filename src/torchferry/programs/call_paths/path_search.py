@@ -67,7 +67,7 @@ class CallPathSearch:
         modules: Its imports.
         closure: The files that the program reaches by imports.
         conditions: Answers conditions for the program.
-        surroundings: What stands around places.
+        contexts: The contexts of places.
         uses: Where functions and classes are used.
     """
 

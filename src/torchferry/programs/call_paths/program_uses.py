@@ -27,7 +27,7 @@ class ProgramReference:
 
     Attributes:
         place: The place.
-        need: How surely the function is meant there.
+        reachability: How surely the function is meant there.
         option: What must be said for that; empty for nothing.
         choice: What must be chosen for it; empty for nothing.
         tests: What must hold for it.
@@ -54,7 +54,7 @@ class ProgramReferences:
         program: The program.
         sources: The project's files.
         closure: The files that the program reaches by imports.
-        surroundings: What stands around places.
+        contexts: The contexts of places.
         uses: Where functions are used, whichever program asks.
         settings: The settings files that the program is started with, or names itself, where that is known.
     """
@@ -71,7 +71,7 @@ class ProgramReferences:
         self._program = program
         self._sources = sources
         self._closure = closure
-        self._surroundings = contexts
+        self._contexts = contexts
         self._uses = uses
         self._settings = settings
         self._meant: dict[tuple[str, int, int, bool], list[ProgramReference]] = {}
@@ -142,9 +142,9 @@ class ProgramReferences:
         self, place: Place, file: PythonFile, unit: FunctionNode
     ) -> Iterator[tuple[Parameter, BoundArgument]]:
         if place not in self._called_as_object:
-            yield from self._surroundings.given_at(place.path, place.node, file, unit)
+            yield from self._contexts.given_at(place.path, place.node, file, unit)
             return
         loaded = self._sources.file(place.path)
         call = loaded[0].parents.get(place.node) if loaded is not None and place.node is not None else None
         if isinstance(call, ast.Call):
-            yield from self._surroundings.given(file.path, unit, call, place.path, bound=True)
+            yield from self._contexts.given(file.path, unit, call, place.path, bound=True)

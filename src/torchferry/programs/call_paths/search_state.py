@@ -85,7 +85,7 @@ class SearchState(NamedTuple):
 
     Attributes:
         place: Where it stands.
-        need: How sure the way is so far.
+        reachability: How sure the path is so far.
         steps: The places on it.
         options: What must be said on the command line.
         choices: What must be chosen, and nobody can tell.

@@ -25,7 +25,7 @@ class UnmadeClasses:
         sources: The project's files.
         closure: The files that the program reaches by imports.
         conditions: Answers conditions for the program.
-        surroundings: What stands around places.
+        contexts: The contexts of places.
         uses: Where classes are used.
     """
 
@@ -40,7 +40,7 @@ class UnmadeClasses:
         self._sources = sources
         self._closure = closure
         self._conditions = conditions
-        self._surroundings = contexts
+        self._contexts = contexts
         self._uses = uses
         self._answers: dict[ast.ClassDef, Answer | None] = {}
 
@@ -76,11 +76,11 @@ class UnmadeClasses:
         if loaded is None or place.node is None:
             return None
         undecided: Answer | None = None
-        for test, wanted in self._surroundings.of(loaded[0], current(loaded[0], place.node)).tests:
+        for test, wanted in self._contexts.of(loaded[0], current(loaded[0], place.node)).tests:
             answer, _ = self._conditions.evaluate(*loaded, test)
             if answer.truth is Truth.UNKNOWN:
                 undecided = undecided or answer._replace(
-                    option=self._surroundings.condition(place.path, test, wanted=wanted)
+                    option=self._contexts.condition(place.path, test, wanted=wanted)
                 )
             elif (answer.truth is Truth.YES) != wanted:
                 return answer

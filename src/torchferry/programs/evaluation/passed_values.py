@@ -103,7 +103,8 @@ class PassedValues:
         calls = [*self._facts.calls_of(file, function)]
         if isinstance(owner, ast.ClassDef) and function.name == "__init__":
             calls += inherited_calls(self._facts, owner)
-        if not self._by_settings(file, function, argument.arg):
+        by_settings = self._by_settings(file, function, argument.arg)
+        if not by_settings:
             unnamed = unnamed_calls_of(self._facts, file, function, argument.arg)
             if unnamed is None:
                 return UNKNOWN_VALUE
@@ -113,7 +114,6 @@ class PassedValues:
                 return UNKNOWN_VALUE
             asked = index - is_given_by_python(owner, function, call)
             values.append(self._given(Expression(other, other_names, call), call, argument.arg, asked, default, depth))
-        by_settings = self._by_settings(file, function, argument.arg)
         values += [
             self._values.of_member(each, argument.arg, depth) if each.is_there else default for each in by_settings
         ]

@@ -20,6 +20,7 @@ from torchferry.programs.imports.computed_names import COMPILED
 from torchferry.programs.imports.module_graph import External, Modules
 from torchferry.rules.mentions import STEMS
 from torchferry.source.exports import absolute_module, path_of_dotted
+from torchferry.source.roles import Roles
 from torchferry.source.tree import Listing
 
 _LONGEST_PATH = 4096
@@ -96,10 +97,14 @@ class MissingSources:
         read: The Python files that were read.
         listing: What was left out, where that is known.
         compiled: Modules that the project's build scripts make.
+        roles: Says which files are started.
     """
 
-    def __init__(self, root: Path, read: frozenset[str], listing: Listing | None, compiled: frozenset[str]) -> None:
+    def __init__(
+        self, root: Path, read: frozenset[str], listing: Listing | None, compiled: frozenset[str], roles: Roles
+    ) -> None:
         self.root = root
+        self._roles = roles
         self.read = read
         self.compiled = compiled
         self.submodules = absent_submodules(root)
@@ -114,7 +119,7 @@ class MissingSources:
         self._archives: dict[str, dict[str, frozenset[str] | None]] = {}
         self._folders = _folders(read)
         self._listings: dict[str, frozenset[str]] = {}
-        self._started_in: dict[str, bool] = {}
+        self._with_programs: dict[str, bool] = {}
 
     def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
         """Return the imports of a file that lead to what was not read, each with the reason."""
@@ -268,16 +273,16 @@ class MissingSources:
             _below(base, init) in self.read
             for base in (self._bases_of(module, importer) if inits else ())
             # a module of a package imports its neighbours by the package's name
-            if _below(base, "__init__.py") not in self.read or (base == own and self._may_be_started_in(own))
+            if _below(base, "__init__.py") not in self.read or (base == own and self._holds_program(own))
             for init in inits
         )
 
-    def _may_be_started_in(self, folder: str) -> bool:
-        """Whether a file of a folder may be started, so that Python looks for modules there."""
-        if folder not in self._started_in:
+    def _holds_program(self, folder: str) -> bool:
+        """Whether a file of a folder is started, so that Python looks for modules there."""
+        if folder not in self._with_programs:
             paths = (_below(folder, name) for name in self._listing(folder) if name.endswith(".py"))
-            self._started_in[folder] = any(_holds(self.root / path, b"__main__") for path in paths if path in self.read)
-        return self._started_in[folder]
+            self._with_programs[folder] = any(self._roles.is_started(path) for path in paths)
+        return self._with_programs[folder]
 
     def _submodule(self, module: str, importer: str) -> Submodule | None:
         if not self.submodules:
@@ -381,14 +386,6 @@ class MissingSources:
         if folder not in self._listings:
             self._listings[folder] = _names(self.root / folder)
         return self._listings[folder]
-
-
-def _holds(path: Path, word: bytes) -> bool:
-    """Whether a file holds a word; one that cannot be read may."""
-    try:
-        return word in read_regular(path)
-    except OSError:
-        return True
 
 
 def _below(folder: str, inner: str) -> str:

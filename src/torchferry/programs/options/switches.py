@@ -458,7 +458,7 @@ def need_of(option: str, others: Sequence[str], reachability: Reachability, prog
     Args:
         option: What must be said for it; empty for nothing.
         others: All of which one must be said.
-        need: How surely it is meant where the command says nothing of it.
+        reachability: How surely it is meant where the command says nothing of it.
         program: The program, with the commands that start it: one line may stand for several.
     """
     starts = program.own_starts

@@ -31,6 +31,9 @@ GIVE_BACK = frozenset({"staticmethod", "compile", "script", "jit", "vmap", "cach
 _KEEPING = frozenset({"append", "add", "insert", "setdefault", "register", "extend", "update"})
 """Methods that put what they are given into what they belong to."""
 
+_TAKING = frozenset({"get", "getattr", "next", "pop", "choice"})
+"""Functions and methods that may give back what they are given in the place of what they look for."""
+
 _CALLING = frozenset({"target", "func", "fn", "function", "initializer", "callback", "collate_fn", "key", "hook"})
 """Keywords by which a package is told what to call."""
 
@@ -67,10 +70,6 @@ class Escape(NamedTuple):
     def is_partial(self) -> bool:
         """Whether what it is handed to makes a function that gives more."""
         return self.is_argument and self.holder in PARTIAL
-
-
-_TAKING = frozenset({"get", "getattr", "next", "pop", "choice"})
-"""Functions and methods that may give back what they are given in the place of what they look for."""
 
 
 class UnnamedCalls(NamedTuple):

@@ -172,7 +172,7 @@ class ReachableCode:
     Args:
         program: The program.
         closure: The files that the program reaches by imports, wherever these stand.
-        leads: What leads to each piece of the project.
+        references: The references to the functions and files of the project.
         plain: Files that are run whenever the program is.
     """
 

@@ -99,7 +99,7 @@ class Uses:
     Args:
         sources: The project's files.
         modules: Its imports.
-        said: What files say, of those of which it is known already.
+        facts: The facts of files from which they were extracted already, by the files.
     """
 
     def __init__(self, sources: Sources, modules: Modules, facts: Mapping[str, LookupFacts] | None = None) -> None:

@@ -123,14 +123,9 @@ def changes_arguments(project: Project, file: PythonFile, names: Names, unit: Fu
 
 def has_own_decorator(project: Project, file: PythonFile, names: Names, unit: ast.ClassDef) -> bool:
     """Whether a decorator of a class is a function or an object of the project, which may keep the class."""
-    return any(_is_of_project(project, file, names, callee(each)) for each in unit.decorator_list)
-
-
-def _is_of_project(project: Project, file: PythonFile, names: Names, called: ast.expr) -> bool:
-    return (
-        bound_in_project(project, file, names, called.value if isinstance(called, ast.Attribute) else called)
-        is not None
-    )
+    decorators = map(callee, unit.decorator_list)
+    owners = (each.value if isinstance(each, ast.Attribute) else each for each in decorators)
+    return any(bound_in_project(project, file, names, owner) is not None for owner in owners)
 
 
 def _gives_others(function: ast.FunctionDef) -> bool:

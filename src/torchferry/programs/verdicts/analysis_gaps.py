@@ -82,7 +82,7 @@ class AnalysisGaps:
         sources: The project's files.
         modules: Their imports.
         target: Where it is to run.
-        lacks: What is known of compiled modules and installed packages.
+        features: What is known of compiled modules and installed packages.
         absent: What belongs to the project and is not there.
         examined: What was found in each file.
         largest: Bytes above which a file was not examined; 0 for no limit.
@@ -102,7 +102,7 @@ class AnalysisGaps:
         self._root = sources.project.root
         self._modules = modules
         self._target = target
-        self._lacks = features
+        self._features = features
         self._absent = absent
         self._examined = examined
         self._largest = largest
@@ -204,7 +204,7 @@ class AnalysisGaps:
             external.module.startswith(".")
             or self._target.package_of_module(external.module) is not None
             or self._absent.why(external) is not None
-            or self._lacks.installed.is_there(external.module)
+            or self._features.installed.is_there(external.module)
         )
 
     def _why_astray(self, external: External) -> Message | None:
@@ -220,7 +220,7 @@ class AnalysisGaps:
     def _is_known(self, module: str) -> bool:
         """Whether a table of the target or the environment answers for a module."""
         package = None if module.startswith(".") else self._target.package_of_module(module)
-        return (package is not None and package[1].status != "unknown") or self._lacks.installed.is_there(module)
+        return (package is not None and package[1].status != "unknown") or self._features.installed.is_there(module)
 
     def _engine(self, reach: CallPathSearch, running: Sequence[str]) -> Unread | None:
         """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
@@ -344,16 +344,16 @@ class AnalysisGaps:
         packages: dict[str, _Package] = {}
         for external in externals:
             top = external.module.partition(".")[0]
-            if top and top not in packages and not _is_pythons(top) and top not in self._lacks.compiled:
+            if top and top not in packages and not _is_pythons(top) and top not in self._features.compiled:
                 packages[top] = _Package(top, self._unverified_name(top, external), f"{path}:{external.line}")
         return tuple(packages.values())
 
     def _unverified_name(self, top: str, external: External) -> str:
         """Return the name of a package that nobody has verified on the target; empty for any other."""
         backend = self._target.backend
-        if top in self._lacks.built or top in (backend.PLUGIN, backend.IMPORT_NAMESPACE.partition(".")[0]):
+        if top in self._features.built or top in (backend.PLUGIN, backend.IMPORT_NAMESPACE.partition(".")[0]):
             return ""
-        if self._lacks.installed.is_quiet(external.module) or self._lacks.installed.needs(external.module):
+        if self._features.installed.is_quiet(external.module) or self._features.installed.needs(external.module):
             return ""
         if self._absent.why(external) is not None or self._why_astray(external) is not None:  # the project's
             return ""

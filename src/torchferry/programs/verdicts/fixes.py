@@ -27,7 +27,7 @@ class _FixedPlace(NamedTuple):
 
     Attributes:
         node: The statement or expression.
-        lead: The function that holds it, or its file.
+        edge: The function that holds it, or its file.
         may_be_dead: Whether a variable of its module may keep its condition from ever holding.
     """
 
@@ -41,14 +41,14 @@ class Fixes:
 
     Args:
         sources: The project's files.
-        leads: What leads to each piece of the project.
-        surroundings: What stands around places.
+        references: The references to the functions and files of the project.
+        contexts: The contexts of places.
     """
 
     def __init__(self, sources: Sources, references: ReferenceGraph, contexts: PlaceContexts) -> None:
         self._sources = sources
-        self._leads = references
-        self._surroundings = contexts
+        self._references = references
+        self._contexts = contexts
         self._numbers: dict[tuple[str, Location], int] = {}
         self._parts: dict[int, _FixedPlace | None] = {}
         self._with_global: dict[str, bool] = {}
@@ -107,7 +107,7 @@ class Fixes:
             return None
         if path not in self._with_global:
             self._with_global[path] = "global " in self._sources.text(path)
-        return _FixedPlace(node, self._leads.of(path, node), self._with_global[path])
+        return _FixedPlace(node, self._references.of(path, node), self._with_global[path])
 
     def _is_dead(self, live: ReachableCode, path: str, node: ast.AST) -> bool:
         """Whether a condition around a place never holds in a program: nothing in it changes what is asked."""
@@ -117,6 +117,6 @@ class Fixes:
         file, names = loaded
         return any(
             answer is not None and answer is not wanted
-            for test, wanted in self._surroundings.of(file, current(file, node)).tests
+            for test, wanted in self._contexts.of(file, current(file, node)).tests
             for answer in [held_for_ever(file, names, test, lambda place: live.comes_to(path, place))]
         )

@@ -186,7 +186,9 @@ class _Judge:
         self.contexts = PlaceContexts(self.sources, self.modules, self.features.lines)
         self.fixes = Fixes(self.sources, self.references, self.contexts)
         built = frozenset(self.features.compiled) | project.extensions
-        absent = MissingSources(project.root, project.paths | self.sources.notebooks, analysis.listing, built)
+        absent = MissingSources(
+            project.root, project.paths | self.sources.notebooks, analysis.listing, built, self.roles
+        )
         self.unknown = AnalysisGaps(
             self.sources, self.modules, target, self.features, absent, self.by_path, analysis.largest
         )
@@ -328,10 +330,8 @@ class _Judge:
         for obstacle in (*self.obstacles.within(reach), *by_command):
             (blockers if obstacle.call_path.reachability is Reachability.ALWAYS else optional).append(obstacle)
         needs = [*self.settings_needs.of(reach)]
-        placed = {reachability.finding.location for reachability in needs}
-        named = [
-            (reachability.finding, reachability.obstacle) for reachability in needs if reachability.obstacle is not None
-        ]
+        placed = {need.finding.location for need in needs}
+        named = [(need.finding, need.obstacle) for need in needs if need.obstacle is not None]
         for obstacle in (obstacle for finding, obstacle in named if finding.lacks):
             (blockers if obstacle.call_path.reachability is Reachability.ALWAYS else optional).append(obstacle)
         installs = [*self._builds(reach, closure), *(obstacle for finding, obstacle in named if not finding.lacks)]

@@ -25,19 +25,19 @@ class Obstacles:
 
     Args:
         sources: The project's files.
-        lacks: What each file needs that the target does not have.
+        features: The features that files need and the target lacks.
         demands: Where files end a program for lack of something.
     """
 
     def __init__(self, sources: Sources, features: MissingFeatures, demands: PresenceChecks) -> None:
         self._sources = sources
-        self._lacks = features
+        self._features = features
         self._demands = demands
 
     def within(self, reach: CallPathSearch) -> Iterator[Obstacle]:
         """Yield what the files that a program reaches need, and the target does not have."""
         for path in reach.closure:
-            for feature in self._lacks.of(path):
+            for feature in self._features.of(path):
                 obstacle = self.of(reach, feature)
                 if obstacle is not None:
                     yield obstacle

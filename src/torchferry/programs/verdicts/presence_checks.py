@@ -46,7 +46,7 @@ class PresenceCheck(NamedTuple):
     """A place where a program ends for lack of something.
 
     Attributes:
-        lack: What is lacking, where the file asks for it.
+        feature: The missing feature, where the file asks for it.
         place: Where the program ends; of an assertion what it asserts.
         error: The exception that is raised there; empty where that is not known.
         is_assertion: Whether it ends there only where the expression does not hold.
@@ -71,14 +71,14 @@ class PresenceChecks:
     Args:
         sources: The project's files.
         modules: Their imports.
-        lacks: What each file needs that the target does not have.
+        features: The features that files need and the target lacks.
         target: Where the project is to run.
     """
 
     def __init__(self, sources: Sources, modules: Modules, features: MissingFeatures, target: Target) -> None:
         self._sources = sources
         self._modules = modules
-        self._lacks = features
+        self._features = features
         self._target = target
         self._tried: dict[str, _Attempts] = {}
         self._named: set[str] = set()
@@ -119,7 +119,7 @@ class PresenceChecks:
     def _attempts(self, path: str) -> _Attempts:
         if path not in self._tried:
             self._tried[path] = _Attempts({}, frozenset())  # it is not asked again while its own lacks are looked for
-            features = self._lacks.of(path)
+            features = self._features.of(path)
             loaded = self._sources.file(path) if features else None
             if loaded is not None:
                 self._tried[path] = self._attempts_in(loaded[0], features)
