@@ -115,6 +115,7 @@ ALWAYS_SEVERAL = {
     "it has more than {limit} bytes",
     "larger than {limit} bytes: it was not read",
     "{count} programs on {target}: {parts}",
+    "{verdict}, {count} after fixes",
     "The target's curve covers only {covered} of {all} values of the reference; there it agrees.",
     "more than {most} programs were found, and only the first {most} were judged",
     "keeps {found} % of {count} elements; {right} % are expected",

@@ -364,7 +364,7 @@ def test_the_page_has_the_words_of_the_text(report: Report, lang: str) -> None:
             assert said(heading.text.replace("migrate --unsafe-fixes", "`migrate --unsafe-fixes`"))
     for fact in page.first("ul", "facts").all("li"):
         assert said(fact.text)
-    for (_, phrase, group), entry in zip(program_classes(report), page.all("details", "class"), strict=False):
+    for (_, phrase, group, _), entry in zip(program_classes(report), page.all("details", "class"), strict=False):
         assert entry.first("summary").text == f"{len(group)} {plain(phrase, lang)}"
         assert re.search(rf"^ +{re.escape(f'{len(group)}  {phrase.render(lang)}')}", text, re.MULTILINE)
     for button in page.all("button"):

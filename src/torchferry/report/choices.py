@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torchferry.backends import cuda
 from torchferry.backends.target import Target
@@ -18,10 +18,13 @@ from torchferry.rules.registry import rule_facts
 
 _VERBS = frozenset({
     "allocate", "ask", "build", "call", "catch", "check", "choose", "compile", "draw", "install", "keep", "leave",
-    "load", "look", "most", "move", "name", "pass", "pin", "port", "quantise", "read", "register", "remove", "replace",
+    "load", "look", "move", "name", "pass", "pin", "port", "quantise", "read", "register", "remove", "replace",
     "run", "set", "simulate", "take", "train", "try", "turn", "use", "write",
 })  # fmt: skip
 """What a part of a remark of a table begins with that says what to do, such as `use the CPU build of torch`."""
+
+_LONGEST_TOLD = 44
+"""Characters of such a part that stands in a row above the text that says it too."""
 
 
 class DecisionChoice(NamedTuple):
@@ -33,6 +36,7 @@ class DecisionChoice(NamedTuple):
         cost: What it costs.
         brief: What it is in few words, as a list of decisions has it.
         is_told: Whether the text of the decision says this too.
+        shortest: What it is where that text stands below; None for what it is in few words.
     """
 
     name: str
@@ -40,6 +44,7 @@ class DecisionChoice(NamedTuple):
     cost: Message
     brief: Message
     is_told: bool = False
+    shortest: Message | None = None
 
 
 def choices_of(decision: ReportedDecision, target: str) -> list[DecisionChoice]:
@@ -130,7 +135,10 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
         elif facts.answers and not (package and advice):
             choices = [DecisionChoice("", answer, places, answer) for answer in facts.answers]
         elif advice is not None:
-            choices = [DecisionChoice("", changed, places, _brief(advice), is_told=True)]
+            choices = [_told(advice, changed, places)]
+            if decision.stopped and facts.about in (Subject.PACKAGE, Subject.ATTENTION):
+                name = package or next(iter(_packages_of(decision)), decision.id)
+                choices += _without_package(name, places, is_told=_what_to_do(advice) is not None)
         else:
             choices = [DecisionChoice("", changed, places, say("change the code"))]
     speed = plain_attention_speed(chosen) if package in ATTENTION_PACKAGES else None
@@ -139,6 +147,32 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
         cost = say("{places}; {speed}", places=places, speed=speed)
         choices.append(DecisionChoice("", plain, cost, say("`scaled_dot_product_attention`")))
     return choices
+
+
+def _told(advice: Bilingual, changed: Message, cost: Message) -> DecisionChoice:
+    """Return the choice to do what the text of a decision says."""
+    part = _what_to_do(advice)
+    if part is None:
+        brief = say("change the code ({why})", why=_why_to_change(advice))
+        return DecisionChoice("", changed, cost, brief, is_told=True, shortest=say("change the code"))
+    brief = say("{text}", text=part)
+    shortest = brief if len(part.en) <= _LONGEST_TOLD else say("change the code as below")
+    return DecisionChoice("", changed, cost, brief, is_told=True, shortest=shortest)
+
+
+def _without_package(package: str, cost: Message, *, is_told: bool) -> Iterator[DecisionChoice]:
+    """Yield how the code does without a package that has no other in its place.
+
+    Args:
+        package: The package.
+        cost: What a change of its places costs.
+        is_told: Whether the text of the decision says what to do in its place.
+    """
+    if not is_told:
+        text = say("write what the project takes from `{package}` in torch operators", package=package)
+        yield DecisionChoice("", text, cost, say("write it in torch operators"))
+    text = say("take out of the project what needs `{package}`", package=package)
+    yield DecisionChoice("", text, cost, say("leave out what needs it"))
 
 
 def _use_in(message: Message) -> Message | None:
@@ -160,20 +194,23 @@ def _advice_in(message: Message) -> Bilingual | None:
     return None
 
 
-def _brief(remark: Bilingual) -> Message:
-    """Return the part of a remark that says what to do, or what must be done; else why the code has to change."""
-    parts, chinese = [part.removeprefix("else ") for part in remark.en.split("; ")], remark.zh.split("；")
-    number = next((number for number, part in enumerate(parts) if part.partition(" ")[0] in _VERBS), None)
-    needed = next((number for number, part in enumerate(parts) if " must " in part), None) if number is None else number
-    if needed is None:
-        return say("change the code ({why})", why=remark)
-    part = Bilingual(parts[needed], chinese[needed] if len(chinese) == len(parts) else remark.zh)
-    if number is not None:
-        return say("{text}", text=part)
-    clause = part.en.rpartition(", ")[2]
-    if " must " in clause:
-        part = Bilingual(clause, part.zh.rpartition("，")[2])
-    return say("change the code ({why})", why=part)
+def _parts(remark: Bilingual) -> list[Bilingual]:
+    """Return the parts of a remark between semicolons; where its Chinese has other parts, each has all of that."""
+    english, chinese = remark.en.split("; "), remark.zh.split("；")
+    alike = len(chinese) == len(english)
+    return [Bilingual(en.removeprefix("else "), chinese[at] if alike else remark.zh) for at, en in enumerate(english)]
+
+
+def _what_to_do(remark: Bilingual) -> Bilingual | None:
+    """Return the part of a remark that says what to do; None for none."""
+    return next((part for part in _parts(remark) if part.en.partition(" ")[0] in _VERBS), None)
+
+
+def _why_to_change(remark: Bilingual) -> Bilingual:
+    """Return the part of a remark that says what must be done, or else all of it."""
+    needed = next((part for part in _parts(remark) if " must " in part.en), remark)
+    clause = needed.en.rpartition(", ")[2]
+    return Bilingual(clause, needed.zh.rpartition("，")[2]) if " must " in clause else needed
 
 
 def _packages_of(decision: ReportedDecision) -> tuple[str, ...]:

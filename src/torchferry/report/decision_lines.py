@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from torchferry.core.finding import Effect
+from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
@@ -20,8 +21,11 @@ _MOST_PLACES = 2
 """Places in a row; `torchferry show` has them all."""
 
 _MOST_NAMES = 3
-_LONGEST_SUBJECT = 30
-"""Columns of the name of a thing in a row: a longer one is told by `torchferry show`."""
+_LONGEST_SUBJECT = 32
+"""Columns of the name of a thing in a row: a longer one is cut, and whole in `torchferry show`."""
+
+_LEAST_BEHIND_SUBJECT = 48
+"""Columns that the answers have where the name of the thing stands before them."""
 
 _LEAST_ANSWERS = 24
 """Columns that the answers of a row have in any case."""
@@ -32,8 +36,11 @@ _STEP = 4
 _SHORTEST_ANSWER = 12
 """Columns that an answer is not cut below."""
 
-_LONGEST_TOLD = 44
-"""Columns of an answer that is not repeated above a text that says it too."""
+_NAMED = lazy_regex(r"[^:;`]*`([^`]*[^\W\d_][^`]*)`")
+"""The thing that a text names first, in its first clause; group 1 is it."""
+
+_MOST_LINES = 2
+"""Lines that a row below the first screen takes."""
 
 _MOST_ROWS = 20
 """Decisions in a list that have a row; of the others the ids are named."""
@@ -60,10 +67,14 @@ def decision_lines(decisions: Sequence[ReportedDecision], target: str, layout: T
 
 
 def decision_rows(decisions: Sequence[ReportedDecision], target: str, layout: TextLayout) -> Iterator[str]:
-    """Yield a row for each of some decisions, and the ids of those beyond the most that have one."""
-    for each in decisions[:_MOST_ROWS]:
-        yield decision_row((each,), target, layout.lang).line(layout)
-    others = [visible(each.id) for each in decisions[_MOST_ROWS:]]
+    """Yield rows of some decisions, those of the same rule and with the same answers in one, and the ids of others."""
+    rows: dict[tuple[object, ...], list[ReportedDecision]] = {}
+    for each in decisions:
+        alone = decision_row((each,), target, layout.lang)
+        rows.setdefault((each.code, alone.words, alone.answers), []).append(each)
+    for group in [*rows.values()][:_MOST_ROWS]:
+        yield from decision_row(group, target, layout.lang).lines(layout, _MOST_LINES)
+    others = [visible(each.id) for group in [*rows.values()][_MOST_ROWS:] for each in group]
     if others:
         more = say("... and {count} more: {ids}", count=len(others), ids=some_of(others, _MOST_IDS))
         yield from layout.wrapped(more.render(layout.lang), "  ")
@@ -89,9 +100,10 @@ class DecisionRow(NamedTuple):
     subject: str = ""
 
     def named_within(self, width: int) -> DecisionRow:
-        """Return it with what it is about among the words, where that has room in one line; else without that."""
+        """Return it with what it is about among the words, where the answers keep room; else without that."""
         named = self._replace(words=f"{self.subject}{self.words}", subject="")
-        return named if self.subject and named.columns <= width else self._replace(subject="")
+        needed = min(named.columns, display_width(f"  {named.names}  {named.words}") + _LEAST_BEHIND_SUBJECT)
+        return named if self.subject and needed <= width else self._replace(subject="")
 
     @property
     def text(self) -> str:
@@ -117,6 +129,8 @@ class DecisionRow(NamedTuple):
 
     def lines(self, layout: TextLayout, most: int) -> list[str]:
         """Return it in one line or, where that is too short, in several."""
+        if self.subject:
+            return self.named_within(most * min(layout.width, LONGEST)).lines(layout, most)
         if self.columns <= layout.width or most == 1:
             return [self.line(layout)]
         begin = f"{self.names}  {self.words}"
@@ -146,7 +160,7 @@ def decision_row(
     first, is_alone = decisions[0], len(decisions) == 1
     names = ", ".join(visible(each.id) for each in decisions)
     words = visible(_brief_words(decisions).render(lang))
-    subject = _subject(first) if is_alone and not above_text else ""
+    subject = _subject(first) if is_alone and not above_text else ""  # the text begins with it
     if subject:
         subject += "，" if lang == "zh" else ", "
     answers = answers_of(first, target, lang, above_text=above_text)
@@ -155,12 +169,14 @@ def decision_row(
 
 
 def _subject(decision: ReportedDecision) -> str:
-    """Return the thing that a decision is about, where its text begins with it and its id does not name it."""
-    subject = next(iter(decision.subjects), "")
-    is_named = not subject or subject.casefold() in decision.id.casefold()
-    if is_named or display_width(subject) > _LONGEST_SUBJECT:
+    """Return the thing that a decision is about, as its text names it first; nothing where its id names it."""
+    named = _NAMED.match(decision.message.render("en"))
+    if named is None:
         return ""
-    return f"`{visible(subject)}`" if decision.message.render("en").startswith(f"`{subject}`") else ""
+    name, own = (text.casefold().replace("_", "-") for text in (named[1], decision.id))
+    if name in own or name.startswith(own):
+        return ""
+    return f"`{cut(visible(named[1]), _LONGEST_SUBJECT)}`"
 
 
 def _within(answers: Sequence[str], room: int) -> str:
@@ -185,10 +201,9 @@ def answers_of(decision: ReportedDecision, target: str, lang: str, *, above_text
         brief = visible(choice.brief.render(lang))
         if not choice.name and any(brief.strip("`") in each for each in answers):
             continue  # a remark names it already
-        if not (above_text and choice.is_told and display_width(brief) > _LONGEST_TOLD):
-            answers.append(brief)
-        else:
-            answers.append(say("as below").render(lang))
+        if above_text and choice.shortest is not None:
+            brief = visible(choice.shortest.render(lang))
+        answers.append(brief)
     return tuple(answers)
 
 

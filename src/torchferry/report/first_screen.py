@@ -46,19 +46,27 @@ _BETWEEN_ROWS = ";  "
 _LEAST_ROOM = 4
 """Lines of the first screen that the decisions have in any case."""
 
-_LONGEST_NAME = 32
-"""Columns of the name of a program where there is no room for it."""
+_LONGEST_NAME, _SHORTEST_NAME = 32, 16
+"""Columns of the name of a program for which its verdict is said in fewer words, and of one that is never cut."""
 
 MOST_CLASSES = 7
 """Lines of the programs by verdict."""
 
 
 class ProgramClass(NamedTuple):
-    """Programs that share a verdict and its reservations, and both in words."""
+    """Programs that share a verdict and its reservations, and both in words.
+
+    Attributes:
+        verdict: The verdict.
+        words: It and its reservations.
+        programs: The programs.
+        briefly: The same in fewer words, for a line that is too short; None where there are none.
+    """
 
     verdict: Verdict
     words: Message
     programs: tuple[JudgedProgram, ...]
+    briefly: Message | None = None
 
 
 class NextStep(NamedTuple):
@@ -82,15 +90,19 @@ def program_counts(report: Report, layout: TextLayout, most: int = MOST_CLASSES)
         return
     yield layout.title(say("Programs: {count}", count=len(report.programs)))
     classes = program_classes(report, most) if most >= 0 else _coarse_classes(report)
-    for verdict, words, group in classes:
-        begin = visible(f"{len(group):>5}  {words.render(layout.lang)}")
-        titles = [visible(judged.program.title) for judged in group]
+    for each in classes:
+        titles = [visible(judged.program.title) for judged in each.programs]
+        others = f", +{len(titles) - 1}" if len(titles) > 1 else ""
+        begin = visible(f"{len(titles):>5}  {each.words.render(layout.lang)}")
+        room = layout.width - len(f": {others}") - min(display_width(titles[0]), _LONGEST_NAME)
+        if each.briefly is not None and display_width(begin) > room:
+            begin = visible(f"{len(titles):>5}  {each.briefly.render(layout.lang)}")
         names = as_many(titles, layout.width - display_width(begin) - 2)
-        if not names:  # one is always named: the words before it are cut
-            first = titles[0] if display_width(titles[0]) <= _LONGEST_NAME else f"...{titles[0][3 - _LONGEST_NAME :]}"
-            names = first if len(titles) == 1 else f"{first}, +{len(titles) - 1}"
-            begin = cut(begin, layout.width - display_width(names) - 2)
-        yield layout.paint(f"{begin}: {names}", VERDICT_GRADES[verdict])
+        if not names:  # one is always named, of a long name the end
+            begin = cut(begin, layout.width - len(f": {others}") - min(display_width(titles[0]), _SHORTEST_NAME))
+            left = layout.width - display_width(begin) - len(f": {others}")
+            names = f"{titles[0] if display_width(titles[0]) <= left else f'...{titles[0][3 - left :]}'}{others}"
+        yield layout.paint(f"{begin}: {names}", VERDICT_GRADES[each.verdict])
 
 
 def unverified_row(report: Report) -> Message | None:
@@ -117,6 +129,7 @@ def program_classes(report: Report, most: int = MOST_CLASSES) -> Iterator[Progra
     for key in sorted(by_verdict, key=lambda key: (WORST_FIRST.index(key[0]), *map(not_, key[1:]))):
         (verdict, is_open, rests, is_accepted), group = key, by_verdict[key]
         words = _class_words(verdict, group)
+        briefly = _class_words_briefly(verdict, group)
         if is_open and are_many:
             reserved_ones = sum(each.has_reservations for each in group)
             words = say("{verdict}, {count} with reservations", verdict=words, count=reserved_ones)
@@ -128,7 +141,7 @@ def program_classes(report: Report, most: int = MOST_CLASSES) -> Iterator[Progra
             # a place that several programs come to is one
             by = [each.by for each in dict.fromkeys(place for judged in group for place in judged.accepted)]
             words = say("{verdict}, with {places}", verdict=words, places=accepted_places(by))
-        yield ProgramClass(verdict, words, tuple(group))
+        yield ProgramClass(verdict, words, tuple(group), briefly)
 
 
 def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
@@ -144,16 +157,20 @@ def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
         return
     words = say_in("verdict", "ready")
     if Verdict.FIXES in good:
-        words = say("{verdict}, {count} of them after fixes", verdict=words, count=len(good[Verdict.FIXES].programs))
+        words = say("{verdict}, {count} after fixes", verdict=words, count=len(good[Verdict.FIXES].programs))
+    briefly = words
     if Verdict.WITHOUT in good:
         programs = good[Verdict.WITHOUT].programs
         names = _things(each for judged in programs for each in judged.optional)
-        words = say("{verdict}, {count} without {names}", verdict=words, count=len(programs), names=names)
+        briefly = say("{verdict}, {count} without some packages", verdict=words, count=len(programs))
+        words = say("{verdict}, {count} without using {names}", verdict=words, count=len(programs), names=names)
     everything = tuple(judged for each in reversed(good.values()) for judged in each.programs)
     reserved = sum(judged.has_reservations for judged in everything)
     if reserved:
-        words = say("{verdict}, {count} with reservations", verdict=words, count=reserved)
-    yield ProgramClass(Verdict.READY, words, everything)
+        words, briefly = (
+            say("{verdict}, {count} with reservations", verdict=each, count=reserved) for each in (words, briefly)
+        )
+    yield ProgramClass(Verdict.READY, words, everything, briefly)
 
 
 def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
@@ -167,7 +184,7 @@ def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
         case Verdict.MAY_NEED:
             needing = say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
             if any(map(waits_anyhow, group)):
-                return say("{verdict}, and wait for decisions in any case", verdict=needing)
+                return say("{verdict}; decisions in any case", verdict=needing)
             return needing
         case Verdict.DECISIONS:
             if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
@@ -176,11 +193,19 @@ def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
             return say_in("verdict", "ready after decisions")
         case Verdict.WITHOUT:
             names = _things(each for judged in group for each in judged.optional)
-            return say("ready without {names}", names=names)
+            return say("ready without using {names}", names=names)
         case Verdict.FIXES:
             return say_in("verdict", "ready after fixes")
         case Verdict.READY:
             return say_in("verdict", "ready")
+
+
+def _class_words_briefly(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message | None:
+    """Return the same with less detail, where there is less; the rest of the report has what is left out."""
+    if verdict is not Verdict.NOT_JUDGED:
+        return None
+    count = len({unread.place for judged in group for unread in judged.unread})
+    return say_plural("not judged: one place was not read", "not judged: {count} places were not read", count=count)
 
 
 def _things(obstacles: Iterable[Obstacle]) -> str:
@@ -224,17 +249,12 @@ def decisions_on_screen(report: Report, room: int, layout: TextLayout) -> Screen
     alone = [decision_row((each,), report.target, layout.lang) for each in looked]
     is_first = frozenset(each.id for each in first)
     grouped = _grouped(alone, is_first, report.target, brief)
-    without_words = [
-        row if any(each.id in is_first for each in row.decisions) else row._replace(words="", subject="")
-        for row in grouped
-    ]
     together = _together(grouped, brief, room)
     every: list[tuple[list[list[DecisionRow]], int | None]] = [
         ([[each] for each in alone], None),
         ([[each] for each in grouped], None),
         (together, None),
         (together, room - len(together)),
-        (_together(without_words, brief, room), 0),
     ]
     for rows, further in every if not rest else ():
         lines = [*_in_lines(rows, brief, _MOST_ROW, further)] if len(rows) <= room else []
@@ -365,8 +385,8 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
         yield from titles
         return
     freed = say_plural(
-        "programs that the first one frees: {ready} of {waiting}",
-        "programs that the first {count} free: {ready} of {waiting}",
+        "programs freed by the first one: {ready} of {waiting}",
+        "programs freed by the first {count}: {ready} of {waiting}",
         count=len(first),
         ready=ready,
         waiting=len(decisions.of_program),
@@ -386,12 +406,7 @@ def _with_installation(decisions: Decisions, first: Sequence[ReportedDecision], 
         return freed
     if len(of_installation) == 1:
         return say("{freed}, once {name} is settled too", freed=freed, name=of_installation[0])
-    return say_plural(
-        "{freed}, besides {count} decision of the installation",
-        "{freed}, besides {count} decisions of the installation",
-        freed=freed,
-        count=len(of_installation),
-    )
+    return say("{freed}, besides {count} of the installation", freed=freed, count=len(of_installation))
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:

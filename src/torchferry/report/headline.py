@@ -127,9 +127,9 @@ def _parts(by_verdict: dict[Verdict, list[JudgedProgram]], *, is_brief: bool) ->
     if unknown:
         yield say("{count} not judged", count=len(unknown))
     if undecided and is_brief:
-        words = say("{count} may need what it lacks", count=len(undecided))
+        words = say("{count} may need what the card lacks", count=len(undecided))
         waits = any(map(waits_anyhow, undecided))
-        yield say("{words} and wait for decisions in any case", words=words) if waits else words
+        yield say("{words} (decisions in any case)", words=words) if waits else words
     elif undecided:
         names = _things(each for judged in undecided for each in judged.undecided)
         yield say("{count} may need {names}", count=len(undecided), names=names)
@@ -145,7 +145,7 @@ def _parts(by_verdict: dict[Verdict, list[JudgedProgram]], *, is_brief: bool) ->
         yield say("{count} ready", count=len(good) - len(working))
     reserved = sum(judged.has_reservations for judged in good)
     if reserved:
-        words = say("{count} of these {all} with reservations", count=reserved, all=len(good))
+        words = say("{count} of the ready ones with reservations", count=reserved)
         yield say("{words} ({what})", words=words, what=_reservations(good)) if is_brief else words
 
 

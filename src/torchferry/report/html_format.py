@@ -171,7 +171,7 @@ def _programs(context: HtmlContext, programs: Mapping[str, str]) -> Iterator[str
         return
     title = context.text(say("Programs: {count}", count=len(report.programs)))
     yield f'<section aria-labelledby="part:verdicts"><h2 id="part:verdicts">{title}</h2>'
-    for verdict, words, group in program_classes(report):
+    for verdict, words, group, _ in program_classes(report):
         yield f'<details class="class"><summary><b>{len(group)}</b> <span class="{VERDICT_GRADES[verdict]}">'
         yield f'{context.text(words)}</span></summary><ul class="names">'
         for judged in group:

@@ -105,7 +105,7 @@ def _resolved_verdict(judged: JudgedProgram) -> Message:
         needing = say("may need {names}", names=_names(judged.undecided))
         return say("{verdict}; also {work}", verdict=needing, work=work) if work is not None else needing
     if judged.verdict is Verdict.WITHOUT:
-        without = say("runs without {names}", names=_names(judged.optional))
+        without = say("ready without using {names}", names=_names(judged.optional))
         return say("{verdict}, after {work}", verdict=without, work=work) if work is not None else without
     return say("ready after {work}", work=work) if work is not None else say("ready after decisions")
 

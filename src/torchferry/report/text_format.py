@@ -50,12 +50,9 @@ _TITLE = 2
 
 _MOST_PLACES = 1
 _MOST_NAMES = 3
-_LEAST_WORDS = 64
-"""Columns that why something was not read has, however long its places are."""
-
 _MOST_UNREAD = 3
 _MOST_UNEXAMINED = 2
-"""Lines that what was not examined takes; with `-v` each has one."""
+"""Lines that what nobody has verified takes, and what was not examined takes; with `-v` each has one."""
 
 _MOST_STEPS = 3
 _MOST_REASONS = 4
@@ -152,7 +149,7 @@ def _briefly(
         yield from _programs(report, decisions, layout)
     unverified = unverified_row(report)
     if unverified is not None and len(report.programs) >= FEW:
-        yield layout.cut(visible(unverified.render(layout.lang)))
+        yield from layout.wrapped(visible(unverified.render(layout.lang)), "", _MOST_UNEXAMINED)
     if shown.left:
         count = len(shown.left)
         yield layout.title(say_plural("Further decisions: one", "Further decisions: {count}", count=count))
@@ -229,10 +226,7 @@ def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
     for words, places in unread[:most]:
         where = visible(some_of(places, None if layout.verbose else _MOST_PLACES))
         line = visible(words.render(layout.lang))
-        if layout.verbose:
-            yield from layout.wrapped(f"{line}: {where}", "  ")
-        else:
-            yield f"  {cut(line, max(layout.width - display_width(where) - 5, _LEAST_WORDS))} ({where})"
+        yield from layout.wrapped(f"{line}: {where}", "  ", None, "      ")
     if most is not None and len(unread) > most:
         yield f"  {say('... and {count} more', count=len(unread) - most).render(layout.lang)}"
     if layout.verbose:

@@ -56,7 +56,7 @@ class TorchvisionOperator(Rule):
 
     CODE = "LIB113"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("install the target's torchvision package"), say("run the operator on the CPU"))
+    ANSWERS = (say("install the target's torchvision package"), say("run it on the CPU"))
     WORDS = ("torchvision",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

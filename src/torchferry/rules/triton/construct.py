@@ -30,7 +30,7 @@ class KernelConstruct(Rule):
 
     CODE = "TRI101"
     EFFECT = Effect.RAISES
-    ANSWERS = (say("change the kernel"),)
+    ANSWERS = (say("change the kernel"), say("replace the kernel"))
     MODULES = ("triton",)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
