@@ -28,7 +28,7 @@ from torchferry.numerics.rundiff.comparison import RunComparison, compare, parte
 from torchferry.numerics.rundiff.judging import Past, judge, suspect
 from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.runlog.layout import Key
-from torchferry.numerics.runlog.record import RecordedRows, read_record
+from torchferry.numerics.runlog.record import Rank, Record, RecordedRows, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -373,6 +373,33 @@ def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
     result = compare(read_record(whole), read_record(forward))
     assert any("phase backward" in str(message) for message in result.coverage.gaps)
     assert not result.same
+
+
+CPU, CARD, UNNAMED = {"device": {"type": "cpu"}}, {"device": {"type": "npu"}}, {}  # type: ignore[var-annotated]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "begins"),
+    [
+        ([CPU], [CPU], "NO ACCELERATOR WAS USED"),
+        ([CPU, CPU], [CPU, CPU], "NO ACCELERATOR WAS USED"),
+        ([CPU], [CARD], ""),
+        ([CARD, CARD], [CPU, CPU], ""),
+        ([CPU, CPU], [CARD, CPU], "RANK 1 USED NO ACCELERATOR"),
+        ([CARD, CPU, CPU], [CARD, CARD, CARD], "RANKS 1, 2 USED NO ACCELERATOR"),
+        ([CARD], [UNNAMED], "NOT KNOWN WHETHER AN ACCELERATOR WAS USED: b does"),
+        ([UNNAMED], [{"device": {"type": 3}}], "NOT KNOWN WHETHER AN ACCELERATOR WAS USED: a, b does"),
+    ],
+)
+def test_a_rank_without_a_card_is_no_green(first: list[Any], second: list[Any], begins: str) -> None:
+    records = [
+        Record(Path(name), [Rank(Path(name), number, len(facts), fact, 1) for number, fact in enumerate(facts)])
+        for name, facts in (("a", first), ("b", second))
+    ]
+    result = RunComparison(*records)
+    assert diff.is_without_accelerator(result, False) == bool(begins)
+    assert next(diff.lines(result, "en", False)).startswith(begins)
+    assert not diff.is_without_accelerator(result, True)
 
 
 def test_the_former_modules_of_reader_and_comparison_are_there() -> None:

@@ -105,6 +105,11 @@ def test_the_worst_operator_comes_first() -> None:
     good["ranks"][0]["device"] = "cpu"
     assert '<h1 class="unmet">NO ACCELERATOR WAS USED' in compare_page(good, "en")
     assert '<h1 class="met">' in compare_page({**good, "asked_of_cpu": True}, "en")
+    on_card = {**good["ranks"][0], "device": "npu"}
+    loader = {**good["ranks"][0], "process": 7}  # beside the process of the same rank that uses the card
+    assert '<h1 class="met">' in compare_page({**good, "ranks": [on_card, loader]}, "en")
+    other = {**good["ranks"][0], "rank": 1}
+    assert "RANK 1 USED NO ACCELERATOR" in compare_page({**good, "ranks": [on_card, other]}, "en")
 
 
 @pytest.mark.parametrize(

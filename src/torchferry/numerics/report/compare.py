@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from torchferry.core.messages import Message, say, say_plural
@@ -110,9 +110,13 @@ def compared(document: dict[str, Any]) -> int:
     )
 
 
-def used_accelerator(document: dict[str, Any]) -> bool:
-    """Whether a process had tensors elsewhere than on the CPU, of those that were examined to their end."""
-    return any(rank["device"] != "cpu" for rank in document["ranks"] if "error" not in rank)
+def ranks_on_cpu(document: dict[str, Any]) -> tuple[int, ...]:
+    """Return the ranks whose processes all ran on the CPU, of the processes that were examined to their end."""
+    devices: dict[int, set[str]] = {}
+    for rank in document["ranks"]:
+        if "error" not in rank:
+            devices.setdefault(rank["rank"], set()).add(rank["device"])
+    return tuple(sorted(number for number, used in devices.items() if used == {"cpu"}))
 
 
 WITHOUT_ACCELERATOR = say("NO ACCELERATOR WAS USED: the CPU was compared with itself, which says nothing about a card")
@@ -122,8 +126,26 @@ _WITHOUT_ADVICE = say(
 
 
 def is_without_accelerator(document: dict[str, Any]) -> bool:
-    """Whether all that was compared ran on the CPU, and nobody had asked for that: of a card it says nothing."""
-    return compared(document) > 0 and not document.get("asked_of_cpu") and not used_accelerator(document)
+    """Whether a rank ran on the CPU alone without `--allow-cpu`: its results say nothing about a card."""
+    return compared(document) > 0 and not document.get("asked_of_cpu") and bool(ranks_on_cpu(document))
+
+
+def _without_accelerator(document: dict[str, Any]) -> Message:
+    """Return which ranks used no accelerator, as a sentence."""
+    ranks = ranks_on_cpu(document)
+    if ranks == tuple(sorted({rank["rank"] for rank in document["ranks"] if "error" not in rank})):
+        return WITHOUT_ACCELERATOR
+    return ranks_without_accelerator(ranks)
+
+
+def ranks_without_accelerator(ranks: Sequence[int]) -> Message:
+    """Return the sentence for some ranks that used no accelerator while others did; there is at least one."""
+    return say_plural(
+        "RANK {ranks} USED NO ACCELERATOR: it ran on the CPU, which says nothing about a card",
+        "RANKS {ranks} USED NO ACCELERATOR: they ran on the CPU, which says nothing about a card",
+        count=len(ranks),
+        ranks=", ".join(map(str, ranks)),
+    )
 
 
 def table(document: dict[str, Any]) -> str:
@@ -143,7 +165,7 @@ def table(document: dict[str, Any]) -> str:
 def lines(document: dict[str, Any], lang: str) -> Iterator[str]:
     """Yield the summary for people."""
     if is_without_accelerator(document):
-        yield WITHOUT_ACCELERATOR.render(lang)
+        yield _without_accelerator(document).render(lang)
         yield f"  {_WITHOUT_ADVICE.render(lang)}"
     yield say("standard: {name} ({source})", name=document["standard"], source=document["source"]).render(lang)
     for name in document["broken"]:

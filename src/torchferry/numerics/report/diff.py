@@ -11,10 +11,12 @@ from typing import Any
 
 from torchferry.core.json_text import json_text
 from torchferry.core.messages import Message, say, say_plural
+from torchferry.numerics.report.compare import ranks_without_accelerator
 from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, Cause
 from torchferry.numerics.rundiff.comparison import FirstDifference, RunComparison
 from torchferry.numerics.rundiff.verdict import RunVerdict
 from torchferry.numerics.runlog import layout as names
+from torchferry.numerics.runlog.record import Rank
 
 # A comparison for machines: one JSON document of stable shape, or rows of CSV.
 
@@ -72,9 +74,41 @@ WITHOUT_ACCELERATOR = say(
 
 
 def is_without_accelerator(result: RunComparison, asked_of_cpu: bool) -> bool:
-    """Whether both runs were on the CPU alone, and nobody had asked for that; a run that does not say counts as not."""
-    ranks = [*result.a.ranks, *result.b.ranks]
-    return not asked_of_cpu and all(rank.facts.get("device", {}).get("type") == "cpu" for rank in ranks)
+    """Whether a rank ran on the CPU in both runs, or a record does not name a device, without `--allow-cpu`."""
+    return _without_accelerator(result, asked_of_cpu) is not None
+
+
+def _without_accelerator(result: RunComparison, asked_of_cpu: bool) -> Message | None:
+    """Return which part of the comparison says nothing about a card, as a sentence; None for no part.
+
+    One run may be the reference on the CPU. In a run that used cards, a rank on the CPU is not compared with a card,
+    whatever the other run used.
+    """
+    if asked_of_cpu:
+        return None
+    runs = [{rank.number: _device_of(rank) for rank in record.ranks} for record in (result.a, result.b)]
+    unnamed = [
+        record.folder.name for record, run in zip((result.a, result.b), runs, strict=True) if None in run.values()
+    ]
+    if unnamed:
+        return say(
+            "NOT KNOWN WHETHER AN ACCELERATOR WAS USED: {records} does not name the device of each rank; --allow-cpu "
+            "compares without it",
+            records=", ".join(unnamed),
+        )
+    if all(device == "cpu" for run in runs for device in run.values()):
+        return WITHOUT_ACCELERATOR
+    mixed = {
+        number for run in runs if set(run.values()) != {"cpu"} for number, device in run.items() if device == "cpu"
+    }
+    return ranks_without_accelerator(sorted(mixed)) if mixed else None
+
+
+def _device_of(rank: Rank) -> str | None:
+    """Return the type of the device of a rank, such as `npu`; None where its record does not name one."""
+    device = rank.facts.get("device")
+    name = device.get("type") if isinstance(device, dict) else None
+    return name if isinstance(name, str) and name else None
 
 
 def as_json(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> str:
@@ -130,8 +164,9 @@ _NOTES = 8
 def lines(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> Iterator[str]:
     """Yield what is shown on a terminal; the arguments are those of `document`."""
     causes = [cause for cause in result.causes if cause.grade != NOTE]
-    if is_without_accelerator(result, asked_of_cpu):
-        yield WITHOUT_ACCELERATOR.render(lang)
+    without = _without_accelerator(result, asked_of_cpu)
+    if without is not None:
+        yield without.render(lang)
     yield _headline(result).render(lang)
     for message in result.coverage.gaps:
         yield f"  {message.render(lang)}"
