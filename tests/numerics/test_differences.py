@@ -375,7 +375,9 @@ def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
     assert not result.same
 
 
-CPU, CARD, UNNAMED = {"device": {"type": "cpu"}}, {"device": {"type": "npu"}}, {}  # type: ignore[var-annotated]
+CPU: dict[str, Any] = {"device": {"type": "cpu"}}
+CARD: dict[str, Any] = {"device": {"type": "npu"}}
+UNNAMED: dict[str, Any] = {}
 
 
 @pytest.mark.parametrize(
@@ -396,7 +398,7 @@ def test_a_rank_without_a_card_is_no_green(first: list[Any], second: list[Any], 
         Record(Path(name), [Rank(Path(name), number, len(facts), fact, 1) for number, fact in enumerate(facts)])
         for name, facts in (("a", first), ("b", second))
     ]
-    result = RunComparison(*records)
+    result = RunComparison(records[0], records[1])
     assert diff.is_without_accelerator(result, False) == bool(begins)
     assert next(diff.lines(result, "en", False)).startswith(begins)
     assert not diff.is_without_accelerator(result, True)
