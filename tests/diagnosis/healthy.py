@@ -20,6 +20,9 @@ _TORCHRUN = (
     "WARNING: Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared "
     "object file: No such file or directory",
     "[I1126 10:01:00.1 ProcessGroupNCCL.cpp:852] [Rank {rank}] ProcessGroupNCCL watchdog thread started!",
+    "E0000 00:00:1732600000.{part:06d} 12 cuda_fft.cc:467] Unable to register cuFFT factory: it was registered before",
+    "{day} {time} INFO log level: ERROR, --log-level ERROR, LOGLEVEL=ERROR, levels INFO, WARNING, ERROR; 0 ERROR",
+    "epoch {rank} val error: {loss} top1 error: 0.31 MSE error: {loss} relative error: 1e-3 ERROR: 0",
 )
 _CANN = (
     "[INFO] RUNTIME(1234,python):2026-11-26-{time}.{part:03d}.123 [stream.cc:11] 5678 GetError: stream_id={step} done",

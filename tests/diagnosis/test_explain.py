@@ -219,6 +219,56 @@ def test_no_entry_fires_on_a_healthy_log(stack: str, tmp_path: Path) -> None:
     diagnosis = explained(logs(tmp_path, {"a.log": healthy.lines(stack, 100_000)}))
     assert diagnosis.lines == 100_000
     assert (answer(diagnosis), diagnosis.consequences) == ("", ())
+    assert diagnosis.unexplained == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-26 10:00:00 - ERROR - the loader gave up",
+        "[ERROR|trainer.py:10] gave up",
+        "(worker pid=1) ERROR 12-05 07:51:00 [core.py:708] gave up",
+        "CRITICAL:root:gave up",
+        "\x1b[31m[FATAL]\x1b[0m Acl return error attention.cc:140",
+        "[F  1/ 2  7:48:00.120 engine.cc:300 Build] Check failed: false",
+        "kernel.cc:3:4: error: no matching function for call to 'f'",
+        "cc1plus: fatal error: acme.h: No such file or directory",
+        "/usr/bin/ld: libx.so: undefined reference to `f'",
+        "make[2]: *** [CMakeFiles/demo.dir/build.make:100: demo] Error 1",
+        "ninja: build stopped: subcommand failed.",
+        "ACME error: the device has gone",
+    ],
+)
+def test_a_line_that_is_marked_as_an_error_is_no_success(line: str, tmp_path: Path) -> None:
+    folder = logs(tmp_path, {"a.log": f"step 1\n{line}\nstep 2\n"})
+    diagnosis = explained(folder)
+    assert (diagnosis.failed, diagnosis.is_unknown, diagnosis.unexplained_count) == (False, True, 1)
+    assert diagnosis.unexplained[0].line == 2
+    shown = "\n".join(report.lines(diagnosis, "en"))
+    assert "not known: one line is marked as an error" in shown.splitlines()[0]
+    known = explained(logs(tmp_path, {"a.log": f"{line}\n{CAUSE}\n"}))
+    assert answer(known).endswith("ej0003")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[rank1]: RuntimeError: InnerRunOpApi:OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error code is 6\n"
+            "[rank1]: EI0006: [PID: 1] 2025-04-08-18:07:20.444.436 Getting socket times out.\n",
+            "npu/ei0006",
+        ),
+        ("  Message info[0]:RTS_HWTS: aicore exception, slot_id=31, stream_id=3\n", "npu/kernel-exception"),
+        ("CANN error: EZ9903: [PID: 7] support for Ascend910 is not implemented\n", "npu/chip-not-implemented"),
+        ("/usr/bin/ld: libx.so: undefined reference to `aclnnGemm'\n", "npu/not-linked"),
+        ("[W 1/ 2] CANN version mismatch. The build version is 0.0.0, but the current environment version is 5.1.2.\n",
+         "npu/built-for-other-cann"),
+        ("ERROR [ParseJson] Parse blockDim failed, the json file:/usr/include/kernel_meta/x.json.\n",
+         "npu/operator-json"),
+    ],
+)  # fmt: skip
+def test_what_reports_of_november_showed_to_be_missing(text: str, expected: str, tmp_path: Path) -> None:
+    assert answer(explained(logs(tmp_path, {"a.log": text}))) == expected
 
 
 # --- bad input ---

@@ -65,7 +65,7 @@ def command(
     bound = MetricBound(direction, *_number(text), log_unit=log_unit or "", of=of)._replace(tolerance=tolerance)
     _check_pattern(pattern)
     verdict = judge(log, metric, bound, pattern, log_format)
-    failure = "" if despite_errors or not verdict.met else _failure(log, lang)
+    failure, unexplained = ("", "") if despite_errors or not verdict.met else _failure(log, lang)
     is_met = verdict.met and not failure
     word = say("MET") if is_met else say("NOT MET")
     value = "-" if verdict.value is None else f"{verdict.value:g}" + (" %" if verdict.unit == "%" else "")
@@ -91,28 +91,34 @@ def command(
             log=log,
         )
         print_text("  " + why.render(lang))
+    elif unexplained:
+        print_text(f"  {unexplained}")
     sys.exit(exitcodes.CLEAN if is_met else exitcodes.FINDINGS)
 
 
-def _failure(log: Path, lang: str) -> str:
-    """Return what failed in a log of text, of any vendor; empty where nothing did, and for what is no text."""
+def _failure(log: Path, lang: str) -> tuple[str, str]:
+    """Return what failed in a log of text, of any vendor, and what is said of lines that no table explains.
+
+    Both are empty where there is nothing to say, and for what is no text.
+    """
     from torchferry.diagnosis.inputs import LogReader
     from torchferry.diagnosis.judging import diagnose
     from torchferry.diagnosis.report import headline
     from torchferry.diagnosis.scanning import Scan
 
     if not log.is_file():
-        return ""
+        return "", ""
     entries = errors_of_all([registry.load(name) for name in registry.names()])
     diagnosis = diagnose(Scan(LogReader((log,)), [entry for entry in entries if "log" in entry.where]))
     if diagnosis.failed:
-        return headline(diagnosis, lang)
+        return headline(diagnosis, lang), ""
+    unexplained = headline(diagnosis, lang) if diagnosis.unexplained else ""
     with log.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             match = _CUDA_FAILURE.search(line)
             if match is not None:
-                return say("line {number}: {text}", number=number, text=match[0].decode()).render(lang)
-    return ""
+                return say("line {number}: {text}", number=number, text=match[0].decode()).render(lang), ""
+    return "", unexplained
 
 
 _CUDA_FAILURE = re.compile(

@@ -16,7 +16,7 @@ from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.inputs import NotRead
 from torchferry.diagnosis.places import LineWriter
-from torchferry.diagnosis.scanning import EndedFirst, Raised, Scan, Sighting
+from torchferry.diagnosis.scanning import EndedFirst, Raised, Scan, Sighting, UnexplainedLine
 
 Seen = TypeVar("Seen", Sighting, Raised)
 
@@ -50,6 +50,8 @@ class RunDiagnosis(NamedTuple):
         consequences: Messages that follow from a failure elsewhere, or stand around the one that says why.
         doubts: What is not sure, such as the order of hosts with clocks of their own.
         not_read: What was not looked at.
+        unexplained: The first lines that are marked as errors and that no entry matches.
+        unexplained_count: How many such lines there are.
         files: How many logs were read.
         lines: How many lines they have.
         size: How many bytes they have.
@@ -61,6 +63,8 @@ class RunDiagnosis(NamedTuple):
     consequences: tuple[Failure, ...]
     doubts: tuple[Message, ...]
     not_read: tuple[NotRead, ...]
+    unexplained: tuple[UnexplainedLine, ...]
+    unexplained_count: int
     files: int
     lines: int
     size: int
@@ -72,8 +76,8 @@ class RunDiagnosis(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nobody knows if the run failed: the logs show no failure, and not all of them was looked at."""
-        return not self.failed and bool(self.not_read)
+        """Whether nobody knows if the run failed: no failure is recognized, and lines are unread or unexplained."""
+        return not self.failed and bool(self.not_read or self.unexplained)
 
 
 def diagnose(scan: Scan) -> RunDiagnosis:
@@ -103,6 +107,8 @@ def diagnose(scan: Scan) -> RunDiagnosis:
         tuple(each for each in others if each is not first),
         tuple(_doubts(causes, is_ordered)),
         tuple(scan.reader.not_read),
+        tuple(scan.unexplained),
+        scan.unexplained_count,
         len(scan.reader.files),
         scan.lines,
         scan.reader.size,

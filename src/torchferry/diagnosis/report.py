@@ -16,7 +16,7 @@ from torchferry.core.terminal import style, visible
 from torchferry.core.web_page import web_page
 from torchferry.diagnosis.judging import Failure, RunDiagnosis
 from torchferry.diagnosis.places import LineWriter
-from torchferry.diagnosis.scanning import MOST_OF_KIND, Raised, Sighting
+from torchferry.diagnosis.scanning import MOST_OF_KIND, Raised, Sighting, UnexplainedLine
 from torchferry.diagnosis.tracebacks import CUT_OFF
 
 MOST_SHOWN = 12
@@ -114,6 +114,13 @@ def headline(diagnosis: RunDiagnosis, lang: str, *, with_time: bool = True) -> s
         seen, title = diagnosis.raised, diagnosis.raised.error.kind
     else:
         logs = say_plural("{count} log", "{count} logs", count=diagnosis.files)
+        if diagnosis.unexplained:
+            return say_plural(
+                "not known: one line is marked as an error and no table explains it, in {logs}",
+                "not known: {count} lines are marked as errors and no table explains them, in {logs}",
+                count=diagnosis.unexplained_count,
+                logs=logs,
+            ).render(lang)
         if diagnosis.is_unknown:
             return say("not known: no failure recognized in what could be read of {logs}", logs=logs).render(lang)
         return say("no failure recognized in {logs}", logs=logs).render(lang)
@@ -163,6 +170,9 @@ def _sections(diagnosis: RunDiagnosis, lang: str) -> Iterator[ReportSection]:
         yield ReportSection(say("In the program"), (f"{masked(place)}: {masked(what)}",))
     if diagnosis.first is None and diagnosis.raised is not None:
         yield _unknown(diagnosis.raised, lang)
+    if diagnosis.unexplained and not diagnosis.failed:
+        rows = [f"{_where(each)}: {masked(each.text)}" for each in diagnosis.unexplained]
+        yield ReportSection(say("Marked as errors, and not explained"), items=_shortened(rows, lang))
     if diagnosis.causes:
         yield ReportSection(say("Failed later"), items=_rows(diagnosis.causes, lang))
     if diagnosis.consequences:
@@ -219,7 +229,7 @@ def _message(raised: Raised) -> str:
     return f"{raised.error.kind}: {raised.error.message}" if raised.error.message else raised.error.kind
 
 
-def _where(seen: Sighting | Raised) -> str:
+def _where(seen: Sighting | Raised | UnexplainedLine) -> str:
     return f"{seen.file.name}:{seen.line}" if seen.line else seen.file.name
 
 
@@ -261,6 +271,8 @@ def document(diagnosis: RunDiagnosis, lang: str) -> str:
         "consequences": [_failure_document(each, lang) for each in diagnosis.consequences],
         "doubts": [doubt.render(lang) for doubt in diagnosis.doubts],
         "not_read": [{"name": each.name, "reason": each.reason.render(lang)} for each in diagnosis.not_read],
+        "unexplained": [_place_document(each) for each in diagnosis.unexplained],
+        "unexplained_count": diagnosis.unexplained_count,
         "files": diagnosis.files,
         "lines": diagnosis.lines,
         "bytes": diagnosis.size,
@@ -297,7 +309,7 @@ def _exception_document(raised: Raised) -> dict[str, Any]:
     }
 
 
-def _place_document(seen: Sighting | Raised) -> dict[str, Any]:
+def _place_document(seen: Sighting | Raised | UnexplainedLine) -> dict[str, Any]:
     writer = seen.writer
     return {
         "file": seen.file.name,

@@ -9,6 +9,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say, say_plural
 from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
+from torchferry.diagnosis.error_marks import MARKS, is_marked
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader, NotRead
 from torchferry.diagnosis.literals import LiteralSearch
 from torchferry.diagnosis.places import NOBODY, LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
@@ -33,6 +34,9 @@ _LOOKED_BACK = 40
 
 MOST_OF_KIND = 5000
 """Lines of a file with the same literals that are looked at and counted; a log can repeat one error for days."""
+
+MOST_UNEXPLAINED = 20
+"""Lines that are marked as errors and that no entry matches, of which more are counted only."""
 
 _SUMMARY = lazy_regex(r"^\W*(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.{1,200})")
 _NUMBER = lazy_regex(r"-?\d{1,9}")
@@ -75,6 +79,17 @@ class _LinePlace(NamedTuple):
     at: int
 
 
+class UnexplainedLine(NamedTuple):
+    """A line that is marked as an error and that no entry matches; the fields are those of `Sighting`."""
+
+    file: LogFile
+    line: int
+    at: int
+    text: str
+    writer: LineWriter
+    moment: Moment | None
+
+
 class Raised(NamedTuple):
     """An exception in a log, and where it stands; the fields are those of `Sighting`.
 
@@ -109,6 +124,9 @@ class Scan:
         counts: How many lines of a stream an entry matches, by its key and the stream; no more than `MOST_OF_KIND`.
         raised: Exceptions, of each kind and place the first of a stream.
         ended_first: What launchers saw end first.
+        unexplained: The first lines that are marked as errors and that no entry matches; no more than
+            `MOST_UNEXPLAINED`.
+        unexplained_count: How many such lines there are.
         lines: How many lines were read.
     """
 
@@ -118,12 +136,15 @@ class Scan:
         self.counts: dict[tuple[str, str, LineWriter], int] = {}
         self.raised: list[Raised] = []
         self.ended_first: list[EndedFirst] = []
+        self.unexplained: list[UnexplainedLine] = []
+        self.unexplained_count = 0
         self.lines = 0
         self._by_literal: dict[str, list[KnownError]] = {}
         for entry in entries:
             for literal in entry.literals:
                 self._by_literal.setdefault(literal, []).append(entry)
-        self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE])
+        self._marks = MARKS - self._by_literal.keys()
+        self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE, *MARKS])
         self._kinds: dict[tuple[str, frozenset[str]], int] = {}
         self._known_kinds: set[tuple[str, frozenset[str]]] = set()
         self._exceptions: set[tuple[str, str, object]] = set()
@@ -186,17 +207,22 @@ class Scan:
         self, file: LogFile, block: Block, lines: Sequence[bytes], named: LineWriter, before: Sequence[bytes]
     ) -> None:
         for number, literals in self._search.lines(block.data):
-            kind = (file.name, frozenset(literals))
+            known = literals - self._marks
+            if not known:
+                self._mark(file, block, lines, number, named, before)
+                continue
+            kind = (file.name, frozenset(known))
             self._kinds[kind] = self._kinds.get(kind, 0) + 1
             if self._kinds[kind] > MOST_OF_KIND:
                 continue
             line = decoded(lines[number])
             matches = list(self._matches(literals, line))
             if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
+                self._mark(file, block, lines, number, named, before)
                 continue
             self._known_kinds.add(kind)
             place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
-            earlier = [*before, *lines[:number]] if number < _LOOKED_BACK else lines[number - _LOOKED_BACK : number]
+            earlier = _lines_before(number, lines, before)
             writer = writer_of_line(line).over(_of_summary(line, earlier)).over(named)
             if BEGIN in literals:
                 self._traceback(place, lines[number : number + LONGEST_TRACEBACK], earlier, writer)
@@ -209,6 +235,26 @@ class Scan:
                     moment = moment_of(line) or _moment_before(earlier)
                     text = excerpt(line, next(literal for literal in match.entry.literals if literal in literals))
                     self.sightings.append(Sighting(match, *place, text, writer, moment))
+
+    def _mark(
+        self,
+        file: LogFile,
+        block: Block,
+        lines: Sequence[bytes],
+        number: int,
+        named: LineWriter,
+        before: Sequence[bytes],
+    ) -> None:
+        """Take a line that no entry matches, where it is marked as an error."""
+        line = decoded(lines[number][:_LONGEST_ENDING])
+        if not is_marked(plain(line)):
+            return
+        self.unexplained_count += 1
+        if len(self.unexplained) < MOST_UNEXPLAINED:
+            moment = moment_of(line) or _moment_before(_lines_before(number, lines, before))
+            place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
+            text = line if len(line) <= LONGEST_EXCERPT else f"{line[:LONGEST_EXCERPT]}..."
+            self.unexplained.append(UnexplainedLine(*place, text, writer_of_line(line).over(named), moment))
 
     def _matches(self, literals: set[str], line: str) -> Iterator[ErrorMatch]:
         entries = {entry.key: entry for literal in literals for entry in self._by_literal.get(literal, ())}
@@ -264,6 +310,11 @@ def _undivided(blocks: Iterable[Block]) -> Iterator[Block]:
             yield Block(data[:cut], line)
     if rest.data:
         yield rest
+
+
+def _lines_before(number: int, lines: Sequence[bytes], before: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines before one of a block; `before` are those before the block."""
+    return [*before, *lines[:number]] if number < _LOOKED_BACK else lines[number - _LOOKED_BACK : number]
 
 
 def decoded(raw: bytes) -> str:
