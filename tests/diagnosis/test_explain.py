@@ -254,7 +254,7 @@ def test_a_line_that_is_marked_as_an_error_is_no_success(line: str, tmp_path: Pa
     ("text", "expected"),
     [
         (
-            "[rank1]: RuntimeError: InnerRunOpApi:OpParamMaker.cpp:281 OPS function error: HcclAllreduce, error code is 6\n"
+            "[rank1]: RuntimeError: InnerRunOpApi:a.cpp:281 OPS function error: HcclAllreduce, error code is 6\n"
             "[rank1]: EI0006: [PID: 1] 2025-04-08-18:07:20.444.436 Getting socket times out.\n",
             "npu/ei0006",
         ),

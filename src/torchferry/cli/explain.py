@@ -29,7 +29,8 @@ def command(
     LOGS are files, folders such as those of torchrun or of CANN (`~/ascend/log`), or `-` for standard input, which is
     read where nothing is named and no terminal is there. What only follows from the failure, such as time-outs of the
     other ranks, is listed apart from it. Ends with 0 where all was read and no failure is in it, with 1 where a
-    failure is in it, or where nobody knows, since something could not be read.
+    failure is in it, or where nobody knows: something could not be read, or lines are marked as errors that no table
+    explains.
 
     \b
     torchferry explain train.log
