@@ -23,7 +23,8 @@ CODE_WORDS = (b"code", b"errno", b"result", b"ret", b"failed", b"reason", b"Erro
 MOST_FORMS = 200_000
 """Forms of lines that are remembered; a log with more is forgotten and learned anew, so that memory stays bounded."""
 
-_DIGITS = b"0123456789"
+DIGITS = b"0123456789"
+"""What the form of a line leaves out."""
 
 
 class LiteralSearch:
@@ -32,11 +33,11 @@ class LiteralSearch:
     def __init__(self, literals: Iterable[str]) -> None:
         words = {literal.encode("utf-8"): literal for literal in literals}
         self._codes = {word: literal for word, literal in words.items() if _CODE.fullmatch(word)}
-        self._signs = {*CODE_WORDS, *(word.translate(None, _DIGITS) for word in self._codes)} - {b""}
+        self._signs = {*CODE_WORDS, *(word.translate(None, DIGITS) for word in self._codes)} - {b""}
         self._by_form: dict[bytes, list[tuple[bytes, str]]] = {}
         for word, literal in words.items():
             if word not in self._codes:
-                self._by_form.setdefault(word.translate(None, _DIGITS), []).append((word, literal))
+                self._by_form.setdefault(word.translate(None, DIGITS), []).append((word, literal))
         self._roots, self._by_root = _roots(sorted({*self._by_form, *self._signs}, key=len))
         tree = _tree(self._roots)
         self._any = re.compile(tree)
@@ -51,7 +52,7 @@ class LiteralSearch:
             block: Whole lines.
         """
         plain, telling, lines = self._plain, self._telling, block.split(b"\n")
-        forms = block.translate(None, _DIGITS).split(b"\n")
+        forms = block.translate(None, DIGITS).split(b"\n")
         for number in [number for number, form in enumerate(forms) if form not in plain]:
             form = forms[number]
             known = telling.get(form)

@@ -11,7 +11,7 @@ from torchferry.core.progress import Work, doing
 from torchferry.core.record import NamedTuple
 from torchferry.diagnosis.error_marks import MARKS, is_marked
 from torchferry.diagnosis.inputs import Block, LogFile, LogReader, NotRead
-from torchferry.diagnosis.literals import LiteralSearch
+from torchferry.diagnosis.literals import DIGITS, MOST_FORMS, LiteralSearch
 from torchferry.diagnosis.places import NOBODY, LineWriter, Moment, moment_of, plain, writer_of_line, writer_of_path
 from torchferry.diagnosis.tracebacks import BEGIN, LONGEST_TRACEBACK, RaisedError, read_ending, read_traceback
 
@@ -33,7 +33,10 @@ _LOOKED_BACK = 40
 """Lines before one in which its time is looked for where it has none itself."""
 
 MOST_OF_KIND = 5000
-"""Lines of a file with the same literals that are looked at and counted; a log can repeat one error for days."""
+"""Lines of a file with the same literals that are looked at and counted; a log can repeat one error for days.
+
+Of further lines that no entry matched so far, those are looked at that differ in more than their digits.
+"""
 
 MOST_UNEXPLAINED = 20
 """Lines that are marked as errors and that no entry matches, of which more are counted only."""
@@ -146,6 +149,8 @@ class Scan:
         self._marks = MARKS - self._by_literal.keys()
         self._search = LiteralSearch([*self._by_literal, BEGIN, FIRST_FAILURE, *MARKS])
         self._kinds: dict[tuple[str, frozenset[str]], int] = {}
+        self._unmatched_forms: set[bytes] = set()
+        self._unlooked = 0
         self._known_kinds: set[tuple[str, frozenset[str]]] = set()
         self._exceptions: set[tuple[str, str, object]] = set()
         with doing(say("reading logs"), reader.expected, in_bytes=True) as work:
@@ -165,19 +170,15 @@ class Scan:
             self.lines += len(lines)
             work.reach(self.reader.size)
             number = block.line + len(lines) if block.line else 0
-        unlooked = sum(
-            count - MOST_OF_KIND
-            for kind, count in self._kinds.items()
-            if kind[0] == file.name and count > MOST_OF_KIND and kind not in self._known_kinds
-        )
-        if unlooked:
+        if self._unlooked:
             reason = say_plural(
                 "{count} line like {most} others, which no entry knows",
                 "{count} lines like {most} others, which no entry knows",
-                count=unlooked,
+                count=self._unlooked,
                 most=MOST_OF_KIND,
             )
             self.reader.not_read.append(NotRead(file.name, reason))
+            self._unlooked = 0
         if not any(raised.file == file for raised in self.raised):
             self._ending(file, named, [decoded(raw[:_LONGEST_ENDING]) for raw in before], number)
 
@@ -213,11 +214,19 @@ class Scan:
                 continue
             kind = (file.name, frozenset(known))
             self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            form = b""
             if self._kinds[kind] > MOST_OF_KIND:
-                continue
+                form = lines[number].translate(None, DIGITS)
+                if kind in self._known_kinds or form in self._unmatched_forms:
+                    continue
+                if len(self._unmatched_forms) >= MOST_FORMS:
+                    self._unlooked += 1
+                    continue
             line = decoded(lines[number])
             matches = list(self._matches(literals, line))
             if not matches and BEGIN not in literals and FIRST_FAILURE not in literals:
+                if form:
+                    self._unmatched_forms.add(form)
                 self._mark(file, block, lines, number, named, before)
                 continue
             self._known_kinds.add(kind)
