@@ -265,6 +265,15 @@ def test_a_line_that_is_marked_as_an_error_is_no_success(line: str, tmp_path: Pa
          "npu/built-for-other-cann"),
         ("ERROR [ParseJson] Parse blockDim failed, the json file:/usr/include/kernel_meta/x.json.\n",
          "npu/operator-json"),
+        ("RuntimeError: EJ0002: [PID: 7] The network port is down.\n", "npu/ej0002"),
+        ("[rank0]: RuntimeError: aclnnFooV3 or aclnnFooV3GetWorkspaceSize not in libopapi.so, or libopapi.sonot found.\n",
+         "npu/not-in-opapi"),
+        ("E40020: [PID: 7] Failed to import Python module decorator.\n", "npu/compiler-python"),
+        ("EE1004: [PID: 7] a pointer is null\n", "npu/module-runtime"),
+        ("ray.exceptions.RayTaskError(RuntimeError): ray::train()\n"
+         "RuntimeError: No backend type associated with device type npu\n", "common/no-backend-for-device"),
+        ("runc create failed: error running prestart hook #0: exit status 255, stderr: failed to mount src: "
+         "/usr/local/bin/npu-smi.failed to mount dev.\n", "npu/mount-hook"),
     ],
 )  # fmt: skip
 def test_what_reports_of_november_showed_to_be_missing(text: str, expected: str, tmp_path: Path) -> None:

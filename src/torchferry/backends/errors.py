@@ -70,6 +70,10 @@ CONDITIONS: Mapping[str, Callable[[str], bool]] = {
 }
 """What an entry may ask of a text with `when`, besides its expression."""
 
+_CODE = re.compile(r"[A-Z]{0,4}[0-9]{4,9}")
+_CODE_GROUP = "number"
+"""The group of an expression that has the code, where an entry is of several codes."""
+
 _IDENTIFIER = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _KEYS = frozenset(
     {
@@ -105,14 +109,17 @@ class KnownError(NamedTuple):
         return f"{self.owner}/{self.id}"
 
     def has_code(self, text: str) -> bool:
-        """Whether a code is this entry's; a point in the entry's stands for any letter or digit."""
+        """Whether a code is this entry's, by itself or as one of several; a point stands for any letter or digit."""
+        if _CODE.fullmatch(text) and text in self.literals:
+            return True
         return len(text) == len(self.code) and all(
             own in (letter, ".") for own, letter in zip(self.code, text, strict=True)
         )
 
-    def without_text(self) -> ErrorMatch:
-        """Return what the entry says where there is no message to take words from."""
-        return ErrorMatch(self, dict.fromkeys(self.pattern.groupindex if self.pattern else (), ""))
+    def without_text(self, code: str = "") -> ErrorMatch:
+        """Return what the entry says where there is no message to take words from, but perhaps a code."""
+        groups = dict.fromkeys(self.pattern.groupindex if self.pattern else (), "")
+        return ErrorMatch(self, {name: code if name == _CODE_GROUP else text for name, text in groups.items()})
 
     def match(self, text: str) -> ErrorMatch | None:
         """Return what the text says of this entry; None where it is not its message."""

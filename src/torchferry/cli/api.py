@@ -77,7 +77,7 @@ def _show(row: Row, target: Target, lang: str) -> None:
 
 def _show_error(entry: KnownError, code: str, lang: str) -> None:
     """Print what a code means: there is no message, so what it would name is not known."""
-    match = entry.without_text()
+    match = entry.without_text(code)
     print_text(f"{'' if entry.owner == COMMON else entry.owner:<12} {code}  {match.meaning.render(lang)}")
     for cause in match.causes:
         print_text(f"{'':<13}{say('cause: {cause}', cause=cause.render(lang)).render(lang)}")
