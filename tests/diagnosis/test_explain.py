@@ -266,7 +266,7 @@ def test_a_line_that_is_marked_as_an_error_is_no_success(line: str, tmp_path: Pa
         ("ERROR [ParseJson] Parse blockDim failed, the json file:/usr/include/kernel_meta/x.json.\n",
          "npu/operator-json"),
         ("RuntimeError: EJ0002: [PID: 7] The network port is down.\n", "npu/ej0002"),
-        ("[rank0]: RuntimeError: aclnnFooV3 or aclnnFooV3GetWorkspaceSize not in libopapi.so, or libopapi.sonot found.\n",
+        ("RuntimeError: aclnnFooV3 or aclnnFooV3GetWorkspaceSize not in libopapi.so, or libopapi.sonot found.\n",
          "npu/not-in-opapi"),
         ("E40020: [PID: 7] Failed to import Python module decorator.\n", "npu/compiler-python"),
         ("EE1004: [PID: 7] a pointer is null\n", "npu/module-runtime"),

@@ -109,7 +109,7 @@ def test_the_worst_operator_comes_first() -> None:
     loader = {**good["ranks"][0], "process": 7}  # beside the process of the same rank that uses the card
     assert '<h1 class="met">' in compare_page({**good, "ranks": [on_card, loader]}, "en")
     other = {**good["ranks"][0], "rank": 1}
-    assert "RANK 1 USED NO ACCELERATOR" in compare_page({**good, "ranks": [on_card, other]}, "en")
+    assert "NO ACCELERATOR WAS USED by rank 1:" in compare_page({**good, "ranks": [on_card, other]}, "en")
 
 
 @pytest.mark.parametrize(

@@ -140,10 +140,8 @@ def _without_accelerator(document: dict[str, Any]) -> Message:
 
 def ranks_without_accelerator(ranks: Sequence[int]) -> Message:
     """Return the sentence for some ranks that used no accelerator while others did; there is at least one."""
-    return say_plural(
-        "RANK {ranks} USED NO ACCELERATOR: it ran on the CPU, which says nothing about a card",
-        "RANKS {ranks} USED NO ACCELERATOR: they ran on the CPU, which says nothing about a card",
-        count=len(ranks),
+    return say(
+        "NO ACCELERATOR WAS USED by rank {ranks}: on the CPU, which says nothing about a card",
         ranks=", ".join(map(str, ranks)),
     )
 
