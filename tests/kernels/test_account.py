@@ -213,6 +213,14 @@ def test_hazards_of_device_code(body: str, kinds: set[str], tmp_path: Path) -> N
         ("version v; bool b = v.major >= 8;\n", []),
         ("bool b = sm_version >= 90 && get_sm_version() == 80;\n", ["capability", "capability"]),
         ("bool b = cc > 4096;\n", []),
+        ("void f() { cudaDeviceGetAttribute(&v, cudaDevAttrComputeCapabilityMajor, 0); }\n", ["capability"]),
+        ("void f() { cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0); }\n", ["capability"]),
+        ("void f() { cudaDeviceGetAttribute(&v, cudaDevAttrMultiProcessorCount, 0); }\n", []),
+        ('const char* s = "__global__ void k(float* x) {}";\n', ["string"]),
+        ('const char* s = R"x(extern "C" __global__ void f();)x";\n', ["string"]),
+        ('// "__global__ void k() {}"\nint a;\n', []),
+        ("constexpr unsigned WARP_SZ{32u};\n", []),
+        ("constexpr unsigned LANES{32u};\n", ["warp-size"]),
         ("__global__ void __launch_bounds__(256) k() { }\n", ["launch-bounds"]),
         ("__global__ void __cluster_dims__(2) k(const __grid_constant__ int p) { }\n", ["cluster", "kernel-parameter"]),
         ("__device__ __managed__ int count;\n", ["managed-memory"]),
@@ -220,6 +228,28 @@ def test_hazards_of_device_code(body: str, kinds: set[str], tmp_path: Path) -> N
 )
 def test_hazards_of_the_host(code: str, kinds: list[str], tmp_path: Path) -> None:
     assert [item.kind for item in ported(tmp_path, a__cu=code).items] == kinds
+
+
+GIVEN = (
+    "template <int W> __device__ int lane() {{ return threadIdx.x % W; }}\n"
+    "__global__ void k(float* x) {{ x[lane<{0}>()] = 1; }}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        (GIVEN.format(32), 1),
+        (GIVEN.format(64), 0),
+        ("template <int W = 32> __global__ void k(float* x) { x[threadIdx.x / W] = 1; }\n", 1),
+        ("constexpr int N{32};\n__global__ void k(float* x) { x[threadIdx.x & (N - 1)] = 1; }\n", 1),
+        ("#define N 64\n__global__ void k(float* x) { x[threadIdx.x & (N - 1)] = 1; }\n", 0),
+        ("__global__ void k(float* x, int N) { x[threadIdx.x & (N - 1)] = 1; }\n", 0),
+        ("__global__ void k(float* x) { x[threadIdx.x & (32u - 1u)] = 1; }\n", 1),
+    ],
+)
+def test_a_warp_by_another_name(code: str, count: int, tmp_path: Path) -> None:
+    assert [item.kind for item in ported(tmp_path, a__cu=code).items] == ["warp-size"] * count
 
 
 def test_atomics_are_told_apart_by_type(tmp_path: Path) -> None:

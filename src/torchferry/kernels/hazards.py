@@ -32,7 +32,10 @@ _AHEAD_OF_EQUALS = frozenset("=<>!+-*/%&|^")
 
 _INDEXED = lazy_regex(r"\[[^\[\]]*\]")
 _WORD = lazy_regex(r"[A-Za-z_]\w*")
-_BY_NUMBER = lazy_regex(r"(?P<operator>%|/|&|>>)[ \t]{0,8}(?P<number>\w+)(?![\w.(<])")
+_BY_NUMBER = lazy_regex(
+    r"(?P<operator>%|/|&|>>)[ \t]{0,8}(?:(?P<number>\w+)(?![\w.(<])"
+    r"|\([ \t]{0,8}(?P<less>\w+)[ \t]{0,8}-[ \t]{0,8}1[uU]?[lL]{0,2}[ \t]{0,8}\))"
+)
 _WARP = {"%": 32, "/": 32, "&": 31, ">>": 5}
 """The operators that divide threads into warps, and what stands behind them where a warp has 32."""
 
@@ -43,11 +46,16 @@ _WARP_NAME = (
 """Names for the size of a warp, its mask, or the bits of it; the tile of a warp (`WARP_N`) is none."""
 
 _ABOUT_WARPS = lazy_regex(_WARP_NAME + r"\Z")
-_SIZED = lazy_regex(r"[ \t]{0,20}=?[ \t]{0,20}\(?(?P<value>32|31|5|0x1[fF]|0x20)[uU]?[lL]{0,2}\b")
+_SIZED = lazy_regex(r"[ \t]{0,20}[={]?[ \t]{0,20}\(?(?P<value>32|31|5|0x1[fF]|0x20)[uU]?[lL]{0,2}\b")
 _DEFINES = lazy_regex(
     r"(?:\#[ \t]{0,8}define[ \t]{1,8}|\b(?:constexpr|const)\s{1,8}(?:static\s{1,8})?(?:\w{1,40}\s{1,8}){1,2}"
     r"|\bstatic\s{1,8}const(?:expr)?\s{1,8}\w{1,40}\s{1,8}|\benum\b[^{};]{0,80}\{\s{0,80})\Z"
 )
+_OF_TEMPLATES = lazy_regex(r"\btemplate\s{0,8}<(?P<parameters>[^<>;{}]{1,400})>")
+_PARAMETER = lazy_regex(r"\b(?:int|unsigned|size_t|auto|u?int\d{1,2}_t|bool)\s{1,8}(?P<name>[A-Za-z_]\w{0,60})\b")
+_GIVEN_A_WARP = lazy_regex(r"\w\s{0,4}<[^<>;{}()]{0,200}\b(?:32|0x20)[uU]?[^<>;{}()]{0,200}>|=\s{0,4}32\s{0,4}[,>]")
+"""A template that is given 32, or has it by default."""
+
 _BY_THEMSELVES = frozenset({"warpSize", "WARP_SIZE", "C10_WARP_SIZE", "kWarpSize"})
 """Names whose every use is listed."""
 
@@ -71,6 +79,16 @@ _COMPARED_ARCHITECTURE = lazy_regex(
     r"[ \t]{0,4}(?:\([ \t]{0,4}\w{0,40}[ \t]{0,4}\)[ \t]{0,4})?(?:[<>]=?|==|!=)[ \t]{0,4}"
     r"(?P<number>[0-9]{1,4})\b(?![ \t]{0,4}\*)"
 )
+CAPABILITY_ATTRIBUTES = tuple(
+    f"{prefix}{side}"
+    for prefix, sides in (
+        ("cudaDevAttrComputeCapability", ("Major", "Minor")),
+        ("CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_", ("MAJOR", "MINOR")),
+    )
+    for side in sides
+)
+"""Attributes of a device that are a number of its architecture: the runtime's and the driver's."""
+
 _KNOWN_ARCHITECTURES = frozenset((*range(3, 13), *range(30, 131), *range(300, 1301, 10)))
 
 _ATOMIC = lazy_regex(r"\b(?:gpuAtomic[A-Z]\w*|atomic[A-Z][A-Za-z]*(?:_block|_system)?)(?=\s*\()")
@@ -139,8 +157,11 @@ def is_about_architectures(word: str) -> bool:
 
 
 def _architecture_branches(source: SourceTokens, names: Iterable[str]) -> Iterator[Hazard]:
-    """Yield the places that compare a number of an architecture."""
+    """Yield the places that ask for a number of an architecture, or compare one."""
     code = source.code
+    for attribute in CAPABILITY_ATTRIBUTES:
+        for at in source.places(attribute):
+            yield Hazard(at, "capability", say("`{name}` is a number of NVIDIA's architectures", name=attribute))
     for name in names:
         for at in source.places(name):
             match = _COMPARED_ARCHITECTURE.match(code, at + len(name))
@@ -181,8 +202,8 @@ def _in_body(source: SourceTokens, begin: int, end: int, warps: str) -> Iterator
     body = code[begin:end]
     depends = _Dependences(body)
     for match in _by_number(body):
-        number = match["number"]
-        wanted = _WARP[match["operator"]]
+        number = match["number"] or match["less"]
+        wanted = _WARP[match["operator"]] + (match["number"] is None)
         value = _value(number)
         if value not in (None, wanted) or (value is None and not _is_constant(number)):
             continue
@@ -193,8 +214,9 @@ def _in_body(source: SourceTokens, begin: int, end: int, warps: str) -> Iterator
             continue
         if value is None:
             value = _value_of(source, number)
-        if value == wanted or (value is None and wanted != 5 and is_about_warps(number)):
-            text = f"{operand} {match['operator']} {number}"
+        may_be = value is None and wanted != 5 and (is_about_warps(number) or _is_given_a_warp(source, number))
+        if value == wanted or may_be:
+            text = f"{operand} {' '.join(match.group().split())}"
             yield _warp(begin + match.start() - len(operand.rstrip()), text, warps)
     for match in _HALVING.finditer(body) if "16" in body else ():
         if _EXCHANGE.search(body, match.end(), match.end() + 300):
@@ -247,6 +269,19 @@ def _value_of(source: SourceTokens, name: str) -> int | None:
         if sized is not None and _DEFINES.search(source.code, max(0, at - 120), at):
             return _value(sized["value"])
     return None
+
+
+def _is_given_a_warp(source: SourceTokens, name: str) -> bool:
+    """Whether a name is a parameter of a template of the file, and a template of the file is given 32."""
+    code = source.code
+    if not source.may_have("template"):
+        return False
+    is_parameter = any(
+        name == each["name"]
+        for match in _OF_TEMPLATES.finditer(code)
+        for each in _PARAMETER.finditer(match["parameters"])
+    )
+    return is_parameter and _GIVEN_A_WARP.search(code) is not None
 
 
 def _value(text: str) -> int | None:

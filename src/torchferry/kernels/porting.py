@@ -22,7 +22,7 @@ from torchferry.kernels.cuda_namespace import cuda_word
 from torchferry.kernels.declarations import is_declared, is_declared_by_macro
 from torchferry.kernels.device_code import DeviceCode, Kernel, Launch, device_code, function_name
 from torchferry.kernels.device_macros import DeviceMacro
-from torchferry.kernels.hazards import TILES, hazards
+from torchferry.kernels.hazards import CAPABILITY_ATTRIBUTES, TILES, hazards
 from torchferry.kernels.headers import header_use
 from torchferry.kernels.ptx import FunctionPtx, PtxUse, ptx_use
 from torchferry.kernels.receivers import has_no_such_method, type_before
@@ -220,7 +220,7 @@ class _FilePort:
     def _hazards(self, code: DeviceCode, words: list[str]) -> None:
         """Add what device code, or a branch by an architecture, takes for granted without a name that says so."""
         names = [word for word in words if self.judge.meanings[word].place == "number"]
-        if not (code.bodies or names or any(map(self.source.may_have, TILES))):
+        if not (code.bodies or names or any(map(self.source.may_have, (*TILES, *CAPABILITY_ATTRIBUTES)))):
             return
         sizes = self._warps()
         offsets: dict[tuple[str, Message], None] = {}
@@ -497,6 +497,15 @@ class _FilePort:
             if outcome.message is not None:
                 self.result.items.append(self._item(token.start, outcome.kind, outcome.message))
 
+    def _code_in_texts(self) -> Iterator[ReviewItem]:
+        """Yield the texts that hold device code, as a compiler at run time is given it."""
+        for token in self.source.opaque:
+            inside = self.text[token.start : token.end]
+            if token.kind in (TokenKind.STRING, TokenKind.RAW_STRING) and (
+                "__global__" in inside or "__device__" in inside
+            ):
+                yield self._item(token.start, "string", say("a text holds device code, which is not ported"))
+
     def _odd_places(self) -> None:
         text, items = self.text, self.result.items
         for token in self.source.unclosed:
@@ -506,6 +515,8 @@ class _FilePort:
                 if self._is_string(match.start()):
                     message = say("the string {text} names the device", text=match.group())
                     items.append(self._item(match.start(), "string", message))
+        if "__global__" in text or "__device__" in text:
+            items += self._code_in_texts()
         if self.source.may_have("jit"):
             items += self._nameless_load()
         if self.source.is_divided:
