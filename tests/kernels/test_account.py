@@ -241,6 +241,8 @@ GIVEN = (
     [
         (GIVEN.format(32), 1),
         (GIVEN.format(64), 0),
+        (GIVEN.replace("int W", "int N, int W").format("32, 64"), 0),
+        (GIVEN.replace("int W", "int N, int W").format("8, 32u"), 1),
         ("template <int W = 32> __global__ void k(float* x) { x[threadIdx.x / W] = 1; }\n", 1),
         ("constexpr int N{32};\n__global__ void k(float* x) { x[threadIdx.x & (N - 1)] = 1; }\n", 1),
         ("#define N 64\n__global__ void k(float* x) { x[threadIdx.x & (N - 1)] = 1; }\n", 0),

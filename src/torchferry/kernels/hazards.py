@@ -52,9 +52,9 @@ _DEFINES = lazy_regex(
     r"|\bstatic\s{1,8}const(?:expr)?\s{1,8}\w{1,40}\s{1,8}|\benum\b[^{};]{0,80}\{\s{0,80})\Z"
 )
 _OF_TEMPLATES = lazy_regex(r"\btemplate\s{0,8}<(?P<parameters>[^<>;{}]{1,400})>")
-_PARAMETER = lazy_regex(r"\b(?:int|unsigned|size_t|auto|u?int\d{1,2}_t|bool)\s{1,8}(?P<name>[A-Za-z_]\w{0,60})\b")
-_GIVEN_A_WARP = lazy_regex(r"\w\s{0,4}<[^<>;{}()]{0,200}\b(?:32|0x20)[uU]?[^<>;{}()]{0,200}>|=\s{0,4}32\s{0,4}[,>]")
-"""A template that is given 32, or has it by default."""
+_PARAMETER = lazy_regex(r"(?P<name>[A-Za-z_]\w{0,60})\s{0,8}(?:=\s{0,8}(?P<value>\w{1,20})\s{0,8})?\Z")
+_DECLARED_BY = lazy_regex(r"[^;{}()]{0,300}?(?P<name>[A-Za-z_]\w{0,80})\s{0,8}[({:]")
+"""What a template declares: its name stands before the parameters of a function, or before the body of a class."""
 
 _BY_THEMSELVES = frozenset({"warpSize", "WARP_SIZE", "C10_WARP_SIZE", "kWarpSize"})
 """Names whose every use is listed."""
@@ -272,16 +272,28 @@ def _value_of(source: SourceTokens, name: str) -> int | None:
 
 
 def _is_given_a_warp(source: SourceTokens, name: str) -> bool:
-    """Whether a name is a parameter of a template of the file, and a template of the file is given 32."""
+    """Whether a name is a parameter of a template of the file that has 32 by default, or is given it in the file."""
     code = source.code
-    if not source.may_have("template"):
-        return False
-    is_parameter = any(
-        name == each["name"]
-        for match in _OF_TEMPLATES.finditer(code)
-        for each in _PARAMETER.finditer(match["parameters"])
-    )
-    return is_parameter and _GIVEN_A_WARP.search(code) is not None
+    for header in _OF_TEMPLATES.finditer(code) if source.may_have("template") else ():
+        parameters = [_PARAMETER.search(each.strip()) for each in header["parameters"].split(",")]
+        for index, parameter in enumerate(parameters):
+            if parameter is None or parameter["name"] != name:
+                continue
+            if _value(parameter["value"] or "") == _WARP["%"]:
+                return True
+            declared = _DECLARED_BY.match(code, header.end())
+            if declared is not None and _is_argument(code, declared["name"], index):
+                return True
+    return False
+
+
+def _is_argument(code: str, template: str, index: int) -> bool:
+    """Whether a template is given 32 at a place of its arguments."""
+    for match in re.finditer(rf"\b{re.escape(template)}\s{{0,4}}<([^<>;{{}}()]{{1,400}})>", code):
+        arguments = match[1].split(",")
+        if index < len(arguments) and _value(arguments[index].strip()) == _WARP["%"]:
+            return True
+    return False
 
 
 def _value(text: str) -> int | None:
