@@ -245,7 +245,7 @@ def test_documents_that_only_look_like_it(project: Path) -> None:
 
 
 def test_an_interrupted_soak_goes_on(project: Path) -> None:
-    words = command(project, ("1000",), "--only", "stability", "--soak", "4s")
+    words = command(project, ("250",), "--only", "stability", "--soak", "4s")
     process = subprocess.Popen(interruptible(words), cwd=project, env={**os.environ}, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:  # the run that stability judges, then the soak
@@ -258,14 +258,14 @@ def test_an_interrupted_soak_goes_on(project: Path) -> None:
     assert not (project / "evidence").exists()
     assert not list(project.glob(".evidence*"))
     (project / "helper.py").write_text("# changed\n", encoding="utf-8")
-    done = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
+    done = accept(project, ("250",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in done[1]  # what other code passed does not count
     (project / "helper.py").unlink()
-    gates, said, code = accept(project, ("1000",), "--only", "stability", "--soak", "4s", "--allow-cpu")
+    gates, said, code = accept(project, ("250",), "--only", "stability", "--soak", "4s", "--allow-cpu")
     assert "resuming the soak after" in said
     assert (gates["stability.soak"], code) == ("green", 0), said
     assert "2 passes" in said
-    _, said, _ = accept(project, ("1000",), "--only", "stability", "--soak", "1s")
+    _, said, _ = accept(project, ("250",), "--only", "stability", "--soak", "1s")
     assert "goes on" not in said  # what was passed to its end is not counted again
 
 
