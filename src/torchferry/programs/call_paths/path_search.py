@@ -1,10 +1,10 @@
-"""The way from a program to a place in its code: which imports and calls lead there, and what must hold on the way.
+"""The call path from a program to a place in its code: the imports and calls on it, and their conditions.
 
-It is looked for backwards, from the place to the program, the surest way first. What runs when a file is imported is
-reached by who imports it; what stands in a function by who speaks of the function's name, in the files that the
-program reaches. A method is reached by who calls one of its name, or, where Python or torch calls it (`__init__`,
-`forward`), by who makes an object of its class. This says too much rather than too little: a name that is spoken of
-counts as called.
+The search runs backwards, from the place to the program, the surest path first. The body of a file runs when the file
+is imported, so its predecessors are the importers. The predecessors of a function are the references to its name, in
+the files that the program reaches. The predecessors of a method are the calls of a method of that name; if Python or
+torch calls it (`__init__`, `forward`), they are the places that instantiate its class. The search over-approximates:
+every reference to a name counts as a call.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MOST = 2_000
 """Places that are looked at for one way; beyond them it is taken to depend on a choice."""
 
 _PATIENCE, _MOST_LATER = 3, 200
-"""Searches of one program that may come to that end; each later one looks at fewer places.
+"""Searches of one program that may reach the limit; each later one examines fewer places.
 
-In a project whose classes are registered under names of settings, everything may call everything: of 4,178 searches in
-MMDetection3D's 49 programs 738 ended so, with 93 % of all places, and where a way was found behind 500 places, it
-depended on a choice, but for one.
+In a project that registers its classes under names of settings, everything may call everything: 738 of 4,178 searches
+in MMDetection3D's 49 programs reached the limit, with 93 % of all places. Where a path was found after 500 places, it
+depended on a choice, with one exception.
 """
 
 _MOST_NESTED = 20
@@ -95,7 +95,7 @@ class CallPathSearch:
         self._without: dict[Reachability, set[Unit]] = {reachability: set() for reachability in Reachability}
         """Those to which no way leads that is as sure."""
         self._from_files: dict[tuple[str, str], tuple[CallPath | None, Reachability | None]] = {}
-        """The surest ways to files, by the error that is asked for, and the last need where the search gave up."""
+        """The surest paths to files, by the requested error, and the last reachability where the search gave up."""
         self._nested = 0  # searches from files that are under way
         self._cut = 0  # searches that looked at as many places as any may
         self._plain: set[str] | None = None
@@ -114,23 +114,23 @@ class CallPathSearch:
         *,
         wanted: bool = True,
     ) -> CallPath | None:
-        """Return the surest way to a node of a file, or None when the program does not come there.
+        """Return the surest path to a node of a file, or None when the program does not reach it.
 
         Args:
             path: The file.
             node: The node.
             supposed: A condition on values at the node that must hold too.
-            worst: The least sure way that is of interest; `comes_to` asks for one that may be taken.
-            error: The exception that is raised there, by its name; empty where that is not known.
-            wanted: The value that the condition must have.
+            worst: The least sure reachability of interest; `comes_to` accepts one that is merely possible.
+            error: The name of the exception that is raised there; empty where it is not known.
+            wanted: The required value of the condition.
         """
         return self._surest(_start(path, node, supposed, wanted=wanted), worst, error)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
-        """Whether the program comes to a node of a file, or may: without an option, and where no code does without it.
+        """Whether the program reaches a node of a file, or may: without an option, and without code that handles its absence.
 
-        This asks for less than the way, so that what is known of the functions and files on it answers at once. The
-        arguments are those of `call_path`.
+        This needs less than the whole path, so known facts about the functions and files on it answer at once. The arguments
+        are those of `call_path`.
         """
         return self._surest(_start(path, node, supposed), Reachability.CHOSEN) is not None
 
@@ -140,9 +140,9 @@ class CallPathSearch:
         return call_path if cut_at is None else CallPath(Reachability.CHOSEN, ())
 
     def _surest(self, begin: SearchState, worst: Reachability, error: str = "") -> CallPath | None:
-        """Return the surest way to a place, None where none is as sure as is asked for.
+        """Return the surest path to a place, None where none is as sure as requested.
 
-        Where only a way that may be taken is asked for, the one that is returned need not tell all of its steps.
+        If any possible path is enough, the returned one need not list all of its steps.
         """
         if begin.place.path not in self.closure:
             return None
@@ -181,7 +181,7 @@ class CallPathSearch:
         return None
 
     def _remember(self, call_path: CallPath, passed: PassedUnit | None, search: Search) -> None:
-        """Remember what a way that was found says of the functions and files on it."""
+        """Cache the facts that a found path proves about the functions and files on it."""
         while passed is not None:
             if call_path.may_be_taken:
                 self._taken.add(passed.unit)
@@ -193,12 +193,12 @@ class CallPathSearch:
             passed = passed.last
 
     def _is_known(self, unit: Unit, search: Search) -> bool:
-        """Whether it is known what lies behind a function or file, as far as a search asks for it."""
+        """Whether the cache has the path from a function or file to the program, as far as a search needs it."""
         is_known = unit in self._ways or unit in self._without[search.worst]
         return is_known or (not search.is_told and unit in self._taken)
 
     def _known(self, unit: Unit, state: SearchState, search: Search) -> Iterator[CallPath]:
-        """Yield the way behind a function or file, where one is known."""
+        """Yield the cached path from a function or file to the program, if there is one."""
         if unit in self._without[search.worst]:
             return
         is_enough = not search.is_told and unit in self._taken
@@ -251,13 +251,13 @@ class CallPathSearch:
             yield from self._importers(path, settled.preceded_by(self.contexts.step(path, node)), search)
 
     def _is_never_entered(self, path: str, unit: FunctionNode, search: Search) -> bool:
-        """Whether it is known that nothing leads to a function that is as sure as a search asks for."""
+        """Whether the cache proves that no path to a function is as sure as a search requires."""
         return (path, unit.lineno, unit.col_offset, search.error) in self._without[search.worst]
 
     def _uses_of_attempt(
         self, state: SearchState, file: PythonFile, names: Names, statement: ast.Import | ast.ImportFrom
     ) -> Iterator[SearchState]:
-        """Yield the uses of what an import may fail to bind: they fail where nothing asks first."""
+        """Yield the uses of a name that an import may fail to bind: they fail unless a check guards them."""
         steps = (self.contexts.step(state.place.path, state.place.node), *state.steps)
         places = uses_of_attempt(self.uses, file, names, statement)
         yield from (state._replace(place=each, steps=steps) for each in places if each.path in self.closure)
@@ -265,7 +265,7 @@ class CallPathSearch:
     def _uses_of_deferred(
         self, state: SearchState, file: PythonFile, names: Names, call: ast.AST
     ) -> Iterator[SearchState]:
-        """Yield the uses of what a call gives back that imports when it is used first, or where it is there."""
+        """Yield the uses of a call's result that imports on first use, or only if the module exists."""
         assert isinstance(call, ast.Call)
         led = self._led_here(state)
         for place, is_sure in uses_of_imported(self.uses, file, names, call):
@@ -273,7 +273,7 @@ class CallPathSearch:
                 yield self._used_at(led, place, is_sure=is_sure)
 
     def _used_at(self, state: SearchState, place: Place, *, is_sure: bool) -> SearchState:
-        """Return an arrival at a use of what may not be there: where nobody knows who uses it, that is a choice."""
+        """Return a search state at a use of a name that may be unbound: an unknown caller makes it a choice."""
         if is_sure:
             return state._replace(place=place)
         step = self.contexts.step(place.path, place.node)
@@ -283,7 +283,7 @@ class CallPathSearch:
     def _uses_of_handed_out(
         self, state: SearchState, file: PythonFile, names: Names, unit: FunctionNode
     ) -> Iterator[SearchState]:
-        """Yield the uses of what a function hands out that tries an import, where nothing asks first."""
+        """Yield the uses of the result of a function that tries an import, unless a check guards them."""
         for place, *_ in self.uses.of(file, names, unit):
             given = self.contexts.given_at(place.path, place.node, file, unit)
             led = self._led_here(state)._replace(given=(*state.given, *given))
@@ -292,10 +292,10 @@ class CallPathSearch:
             yield from (self._used_at(led, use, is_sure=is_sure) for use, is_sure in uses)
 
     def _uses_of_stub(self, state: SearchState, file: PythonFile, names: Names, node: ast.AST) -> Iterator[SearchState]:
-        """Yield the uses of a name that stays a stub since each of its alternatives asks for what the target lacks.
+        """Yield the uses of a name that stays a stub because each alternative needs a feature that the target lacks.
 
-        `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and so for Triton: where neither is
-        there, who uses the name comes to a function that does nothing but raise.
+        `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and the same for Triton: where neither is
+        available, every use of the name reaches a function that only raises.
         """
         statement = file.parents.get(node)
         if not isinstance(statement, ast.Assign) or statement.value is not node or len(statement.targets) != 1:
@@ -313,7 +313,7 @@ class CallPathSearch:
                 yield state._replace(place=use.place, steps=steps)
 
     def _is_out_of_reach(self, file: PythonFile, names: Names, binding: ast.AST) -> bool:
-        """Whether a binding stands under a condition that asks for something that the target does not have."""
+        """Whether a binding is conditional on a feature that the target does not have."""
         for test, wanted in self.contexts.of(file, binding).tests:
             answer, _ = self.conditions.evaluate(file, names, test)
             if answer.guard and answer.truth is not Truth.UNKNOWN and (answer.truth is Truth.YES) != wanted:
@@ -323,7 +323,7 @@ class CallPathSearch:
     def _settled(
         self, state: SearchState, file: PythonFile, names: Names, node: ast.AST, context: PlaceContext
     ) -> SearchState:
-        """Return an arrival with what must hold around its place, as far as it can be told here."""
+        """Return a search state with the conditions around its place, as far as they can be evaluated here."""
         through = state.place.through
         if through is None and context.is_plain and not state.tests:
             return state
@@ -461,9 +461,9 @@ class CallPathSearch:
                 )
 
     def _from_file(self, path: str, error: str) -> tuple[CallPath | None, Reachability | None]:
-        """Return the surest way to a file, and how sure the last place was where not all was looked at for it.
+        """Return the surest path to a file, and the reachability of the last examined place where the search was cut.
 
-        A search that has come to one file and to nothing else goes on from there as each other one does.
+        A search that has reached one file and nothing else continues from there like every other one.
         """
         if (path, error) not in self._from_files:
             search = Search(Reachability.GUARDED, error)
@@ -554,7 +554,8 @@ class CallPathSearch:
     def _as_defined(
         self, state: SearchState, file: PythonFile, names: Names, definitions: Iterable[Definition]
     ) -> SearchState:
-        """Return an arrival in a function with what must hold for its name to mean it, and no other one."""
+        """Return a search state in a function with the conditions under which its name means it and no other function.
+        """
         for defined in definitions:
             context = self.contexts.of(file, defined)
             failing = tuple(attempt for attempt in context.attempts if self.contexts.fails(file, attempt))
@@ -566,9 +567,9 @@ class CallPathSearch:
         return state
 
     def _as_made(self, state: SearchState, file: PythonFile, names: Names, unit: FunctionNode) -> SearchState:
-        """Return an arrival in a method of a class of which no object is made: something is lacking, or not asked for.
+        """Return a search state in a method of a class that is never instantiated: a feature is lacking, or not requested.
 
-        A method is looked for by its name: `(Fast if cupy else Slow)().run()` may be either's.
+        The search finds a method by its name: `(Fast if cupy else Slow)().run()` may call either one.
         """
         owner = file.parents.get(unit)
         if state.reachability >= Reachability.OPTION or not isinstance(owner, ast.ClassDef) or is_implicit(unit.name):
@@ -590,7 +591,7 @@ class CallPathSearch:
 
 
 def _with(texts: tuple[str, ...], more: str) -> tuple[str, ...]:
-    """Return what was said with one more, each once."""
+    """Return a tuple with one more element, without duplicates."""
     return texts if more in texts else (*texts, more)
 
 

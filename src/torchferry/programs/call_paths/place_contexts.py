@@ -1,6 +1,6 @@
-"""What is known of places in the files of a project, whichever program asks: what stands around, and how they read.
+"""Facts about places in the files of a project that hold for every program: their context and their expressions.
 
-The same places lie on the ways of many programs, so that each is looked at once.
+The same places are on the paths of many programs, so each is examined once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PlaceContexts:
         self._either_way: dict[ast.If, bool] = {}
 
     def of(self, file: PythonFile, node: ast.AST) -> PlaceContext:
-        """Return what stands around a node."""
+        """Return the context of a node."""
         if node not in self._around:
             self._around[node] = place_context(file, node)
         return self._around[node]
@@ -65,9 +65,9 @@ class PlaceContexts:
     def given(
         self, path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool
     ) -> tuple[tuple[Parameter, BoundArgument], ...]:
-        """Return what a call gives to the parameters of a function; the arguments are those of `given_by`.
+        """Return the arguments that a call passes to the parameters of a function; the arguments are those of `given_by`.
 
-        Nothing where a decorator of the project may give it something else.
+        The result is empty where a decorator of the project may change the arguments.
         """
         key = (call, function)
         if key not in self._given:
@@ -83,11 +83,11 @@ class PlaceContexts:
     def given_at(
         self, path: str, node: ast.AST | None, file: PythonFile, unit: FunctionNode
     ) -> Iterator[tuple[Parameter, BoundArgument]]:
-        """Yield what the call at a place gives to the parameters of a function, or of its class when that is called.
+        """Yield the arguments that the call at a place passes to a function, or to its class when that is called.
 
         Args:
             path: The file of the place.
-            node: What is called there.
+            node: The called expression.
             file: The file of the function.
             unit: The function.
         """
@@ -114,13 +114,13 @@ class PlaceContexts:
         return self._definitions[unit]
 
     def hands_out(self, file: PythonFile, names: Names, node: ast.AST, unit: FunctionNode) -> bool:
-        """Whether a function gives back what a place in it imports; see `handed_out.hands_out`."""
+        """Whether a function returns an object that it imports at a place; see `handed_out.hands_out`."""
         if node not in self._handing:
             self._handing[node] = hands_out(file, names, node, unit)
         return self._handing[node]
 
     def deferred(self, file: PythonFile, names: Names, node: ast.AST) -> ImportTime | None:
-        """Return how a call imports that fails only where what it gives back is used; None for anything else."""
+        """Return how a call defers its import until its result is used; None for any other call."""
         if not isinstance(node, ast.Call):
             return None
         if node not in self._deferred:
@@ -184,7 +184,7 @@ class PlaceContexts:
         return bool(self._lacking(path))
 
     def fails(self, file: PythonFile, attempt: ast.Try) -> bool:
-        """Whether what is attempted is known to fail on the target, so that what handles the error is run."""
+        """Whether an attempted operation is known to fail on the target, so that its handler runs."""
         if attempt not in self._failing:
             lines = self._lacking(file.path)
             self._failing[attempt] = _spans_any(attempt.body, lines) and any(
@@ -216,7 +216,7 @@ def _spans_any(block: list[ast.stmt], lines: Iterable[int]) -> bool:
 
 
 def _own_lines(branch: list[ast.stmt]) -> Iterator[int]:
-    """Yield the lines of what a branch runs whatever else holds."""
+    """Yield the lines of a branch that run unconditionally once the branch is taken."""
     for statement in branch:
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from _own_lines(statement.body)

@@ -1,6 +1,6 @@
-"""Where functions are used, as one program means it: how surely, what must be said for it, and what is given there.
+"""The uses of functions from the point of view of one program: reachability, options, choices, and arguments.
 
-Many ways of a program lead through one function, with other conditions on each: what it is used by is told once.
+Many paths of a program lead through one function, with different conditions on each: its uses are computed once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from torchferry.source.python import PythonFile
 
 
 class ProgramReference:
-    """A place that may call a function, as a program means it.
+    """A place that may call a function of a program.
 
     Attributes:
         place: The place.
-        reachability: How surely the function is meant there.
-        option: What must be said for that; empty for nothing.
-        choice: What must be chosen for it; empty for nothing.
-        tests: What must hold for it.
+        reachability: How surely the place means the function.
+        option: The option that this requires; empty for none.
+        choice: The choice that this requires; empty for none.
+        tests: The conditions that this requires.
     """
 
     __slots__ = ("_given", "_known", "choice", "option", "place", "reachability", "tests")
@@ -48,15 +48,15 @@ class ProgramReference:
 
 
 class ProgramReferences:
-    """Tells for one program where functions are used.
+    """Finds the uses of functions for one program.
 
     Args:
         program: The program.
         sources: The project's files.
         closure: The files that the program reaches by imports.
         contexts: The contexts of places.
-        uses: Where functions are used, whichever program asks.
-        settings: The settings files that the program is started with, or names itself, where that is known.
+        uses: The uses of functions, for every program.
+        settings: The settings files that the program is started with, or names itself, where they are known.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class ProgramReferences:
         """Places where objects of torch modules are called, which gives the call to `forward`."""
 
     def of(self, file: PythonFile, names: Names, unit: FunctionNode, *, as_called: bool) -> list[ProgramReference]:
-        """Return where the program may call a function.
+        """Return the places where the program may call a function.
 
         Args:
             file: The file of the function.
             names: Its names.
             unit: The function.
-            as_called: Whether it is `forward`, of which is asked what the calls give that Python hands on to it.
+            as_called: Whether it is `forward`, whose arguments are those of the calls that Python passes on to it.
         """
         key = (file.path, unit.lineno, unit.col_offset, as_called)
         if key not in self._meant:
@@ -100,7 +100,7 @@ class ProgramReferences:
         return self._meant[key]
 
     def _counts(self, use: Use) -> bool:
-        """Whether a use is in the program, and its settings may ask for it."""
+        """Whether a use is in the program, and its settings may select it."""
         closure, makers, settings = self._closure, use.makers, use.settings
         if use.place.path not in closure or (makers and not any(path in closure for path in makers)):
             return False
@@ -133,7 +133,7 @@ class ProgramReferences:
     def given_at(
         self, use: ProgramReference, file: PythonFile, unit: FunctionNode
     ) -> tuple[tuple[Parameter, BoundArgument], ...]:
-        """Return what is given at a use to the parameters of the function, as `PlaceContexts.given_at` does."""
+        """Return the arguments that a use passes to the function, as `PlaceContexts.given_at` does."""
         if use._known != len(self._called_as_object):  # it may have become a place where an object is called
             use._given, use._known = tuple(self._given_at(use.place, file, unit)), len(self._called_as_object)
         return use._given

@@ -1,4 +1,4 @@
-"""What a search for the way from a program to a place holds: where it stands, what it passed, what must still hold."""
+"""The records of a search for the path from a program to a place: position, passed functions, open conditions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torchferry.programs.syntax.parameters import BoundArgument, Parameter
 from torchferry.programs.syntax.use_syntax import Place
 
 Unit = tuple[str, int, int, str]
-"""A function: its file and place, and the error that is asked for there; a file as a whole has the line 0."""
+"""A function: its file and place, and the error that is searched for there; a whole file has the line 0."""
 
 
 class PendingCondition(NamedTuple):
-    """A condition on the way that could not be told yet: it asks for parameters that a call further on gives."""
+    """A condition on the path that cannot be evaluated yet: it depends on parameters that an outer call passes."""
 
     path: str
     expression: ast.expr
@@ -23,13 +23,13 @@ class PendingCondition(NamedTuple):
 
 
 class PassedUnit(NamedTuple):
-    """A function or file on a way, passed with no condition left to be told.
+    """A function or file on a path that was passed without an open condition.
 
     Attributes:
         unit: The function or file.
-        steps: How many steps lie between it and the place that is looked for.
-        is_free: Whether nothing had to hold so far.
-        last: The one that was passed before it; None where there is none.
+        steps: The number of steps between it and the target place.
+        is_free: Whether no condition applied so far.
+        last: The unit that was passed before it; None for none.
     """
 
     unit: Unit
@@ -39,17 +39,17 @@ class PassedUnit(NamedTuple):
 
 
 class Search:
-    """What one search has come to.
+    """The progress of one search.
 
     Attributes:
-        worst: The least sure way that is asked for.
-        error: The exception that the place raises; empty where that is not known.
-        is_told: Whether all steps of the way are told: not where it is enough that it may be taken.
-        seen: What was asked already.
-        passed: The functions and files from which was searched with no condition left to be told.
-        waiting: What is still to be looked at, the surest and nearest first.
-        is_cut: Whether it ended before everything was looked at.
-        last: How sure the way to the last place was that it looked at.
+        worst: The least sure reachability that is accepted.
+        error: The exception that the place raises; empty where it is not known.
+        is_told: Whether all steps of the path are recorded: not where any possible path is enough.
+        seen: The states that were visited.
+        passed: The functions and files that the search left without an open condition.
+        waiting: The states to visit, the surest and nearest first.
+        is_cut: Whether the search ended before it visited everything.
+        last: The reachability of the last visited place.
     """
 
     def __init__(self, worst: Reachability, error: str) -> None:
@@ -73,7 +73,7 @@ class Search:
         return True
 
     def nearest(self, of: object) -> dict[object, int]:
-        """Return with how few steps was met what leads to something, with None what is met whatever it leads to."""
+        """Return, for each unit, the fewest steps to a place that reaches it; None stands for places of any kind."""
         nearest = self._steps.get(of)
         if nearest is None:
             nearest = self._steps[of] = {}
@@ -81,17 +81,17 @@ class Search:
 
 
 class SearchState(NamedTuple):
-    """Where a search stands, with what lies between that and the place which is looked for.
+    """The position of a search, with the path between it and the target place.
 
     Attributes:
-        place: Where it stands.
+        place: The position.
         reachability: How sure the path is so far.
         steps: The places on it.
-        options: What must be said on the command line.
-        choices: What must be chosen, and nobody can tell.
-        tests: Conditions that a call further on decides.
-        given: What the calls on it give to parameters.
-        passed: The functions and files on it.
+        options: The required command-line options.
+        choices: The required choices, which cannot be evaluated.
+        tests: Conditions that an outer call decides.
+        given: The arguments that the calls on the path pass to parameters.
+        passed: The functions and files on the path.
     """
 
     place: Place
@@ -141,7 +141,7 @@ class SearchState(NamedTuple):
         )
 
     def call_path(self, texts: Callable[[PendingCondition], str]) -> CallPath:
-        """Return the way that is complete here: what could not be told on it depends on a choice."""
+        """Return the complete path: a condition that could not be evaluated makes it depend on a choice."""
         reachability = max(self.reachability, Reachability.CHOSEN) if self.tests else self.reachability
         conditions = dict.fromkeys((*self.choices, *map(texts, self.tests)))
         return CallPath(reachability, self.steps, tuple(conditions), self.options)

@@ -1,4 +1,4 @@
-"""Classes of which a program makes no object, or perhaps none: a condition stands around each place that makes one."""
+"""The classes that a program never or perhaps never instantiates: each place that would is conditional."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MOST_PLACES = 20
 
 
 class UnmadeClasses:
-    """Says by what condition no object of a class is made, or perhaps none, for one program.
+    """Finds the condition that keeps a program from instantiating a class, or perhaps keeps it.
 
     Args:
         sources: The project's files.
         closure: The files that the program reaches by imports.
-        conditions: Answers conditions for the program.
+        conditions: Evaluates conditions for the program.
         contexts: The contexts of places.
-        uses: Where classes are used.
+        uses: The uses of classes.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from torchferry.source.shell import Command, Word, assigned_name
 _VARIABLE = lazy_regex(r"[\"']?\$[({]?(?P<name>[A-Za-z_]\w*)")
 _RUNNERS = frozenset({"eval", "exec", "srun", "mpirun", "nohup", "time", "sudo", "env", "then", "do", "else", "bash",
                       "sh", "zsh", "timeout", "nice", "stdbuf", "run", "command", "mpiexec", "ssh"})  # fmt: skip
-"""Words that run what stands behind them."""
+"""Words that run the words that follow them."""
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
@@ -22,11 +22,11 @@ _DECLARES = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
 class HeldCommands:
-    """Tells which commands of a file stand in a variable, and which ones run them.
+    """Finds the commands of a file that a variable holds, and the commands that run them.
 
     Args:
         text: The file.
-        commands: Its commands, those inside others too, in their order.
+        commands: Its commands, nested ones included, in their order.
     """
 
     def __init__(self, text: str, commands: Sequence[Command]) -> None:
@@ -45,25 +45,25 @@ class HeldCommands:
                         self._arrays[word.start] = name
 
     def _name(self, command: Command) -> str:
-        """Return the variable that holds a command which is run later; empty where it is run where it stands."""
+        """Return the variable that holds a command which runs later; empty where the command runs in place."""
         first = (*command.assignments, *command.words)[0]
         inside = next((name for start, end, name in self._spans if start < first.start < end), "")
         return inside or self._arrays.get(first.start, "")
 
     def expanded(self, command: Command, meaning: Command) -> Command:
-        """Return what a command runs, in words: a variable that holds a whole command line is taken apart."""
+        """Return the words of the command that is run: a variable that holds a whole command line is split."""
         if not self._spans or not meaning.words or not _is_taken_apart(command):
             return meaning
         words = [Word(text, word.start, word.end) for word in meaning.words for text in _split(word.value)]
         return meaning._replace(words=tuple(words))
 
     def followed(self, pairs: Sequence[tuple[Command, Command]]) -> Iterator[Command]:
-        """Yield what commands mean, without those that a variable holds where what runs them is among the others.
+        """Yield the meanings of commands; a command in a variable is left out if a command that runs it is in the list.
 
-        Where nobody can read what is run, the one that is held stands for it, with words that nobody can read.
+        Where the run command cannot be read, the held one takes its place, with unreadable words.
 
         Args:
-            pairs: Commands as they are written, each with what it means.
+            pairs: Commands as they are written, each with its meaning.
         """
         names = [self._name(command) for command, _ in pairs] if self._spans else [""] * len(pairs)
         run = {name for (command, _), own in zip(pairs, names, strict=True) if not own for name in _run_in(command)}
@@ -76,7 +76,7 @@ class HeldCommands:
 
 
 def _run_in(command: Command) -> Iterator[str]:
-    """Yield the variables of which a command is made up to its program: `eval "$CMD"`, `srun $CMD`."""
+    """Yield the variables that make up a command before its program: `eval "$CMD"`, `srun $CMD`."""
     for word in command.words[:_MOST_BEFORE]:
         variable = _VARIABLE.match(word.text)
         if variable is not None:
@@ -113,14 +113,14 @@ _MOST_TARGETS = 200
 
 
 class MakeCall(NamedTuple):
-    """A command that has `make` run.
+    """A command that runs `make`.
 
     Attributes:
         targets: The targets that it names; none for the first one of the file.
         variables: The variables that it sets.
-        folder: The folder that it goes to, as `-C` says; empty for none.
-        place: Where it stands.
-        document: Whether that is a document, for people.
+        folder: The folder of `-C`; empty for none.
+        place: Its place.
+        document: Whether the place is in a document for people.
     """
 
     targets: tuple[str, ...]
@@ -138,7 +138,7 @@ def is_make_with_variables(command: Command) -> bool:
 
 
 def make_call(command: Command, place: str, document: bool) -> MakeCall | None:
-    """Return what a command has `make` do, where it sets variables for that; else None."""
+    """Return the `make` call of a command that sets variables for it; else None."""
     if not is_make_with_variables(command):
         return None
     targets: list[str] = []
