@@ -232,7 +232,7 @@ def gathered(out: Path) -> Iterator[Path]:
 
 
 def is_link_or_other(out: Path) -> bool:
-    """Whether something stands at a path that may not be replaced: anything but an empty folder or evidence of ours."""
+    """Whether something is at a path that may not be replaced: anything but an empty folder or evidence of ours."""
     if out.is_symlink():
         return True
     if not out.exists():

@@ -26,7 +26,7 @@ def page(situation: Situation, found: dict[str, Any], gates: Sequence[Gate], par
         situation: What was judged.
         found: What evidence.json holds.
         gates: The gates.
-        partial: Whether only some stages were asked for.
+        partial: Whether only some stages were requested.
         lang: The language.
     """
 

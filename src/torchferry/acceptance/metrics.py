@@ -32,7 +32,7 @@ _NO_BAR = r"(?!\d|\s?%\|[^|]{0,200}(?:\[|\|\s{0,4}\d{1,9}/\d))"
 
 _RULE = re.compile(r"[\s|:+=-]{3,}\Z")
 _WHOLE_ROWS = frozenset({"all", "mean", "average", "avg", "overall", "total", "summary"})
-"""How the row of a table is called that stands for all the others."""
+"""How the row of a table is called that represents all the others."""
 
 _RATIOS = re.compile(
     r"(?:m|f\d?w)?iou|[am]?acc(?:uracy)?|top ?[15]|acc@?\d|prec(?:ision)?@?\d?|recall|m?ap(?:@.*|\d*)(?: ?\d\d)*|"
@@ -70,7 +70,7 @@ as a percentage grows a hundredfold."""
 
 
 class LoggedValue(NamedTuple):
-    """One value of a log: the number as it stands there, and whether `%` stands behind it."""
+    """One value of a log: the number as it is there, and whether `%` follows it."""
 
     number: float
     percent: bool = False
@@ -513,7 +513,7 @@ class _Table:
         """Yield the values: of the row for all, else of each row where these are numbered.
 
         Raises:
-            UsageError: the rows are named, and none stands for all.
+            UsageError: the rows are named, and none represents all.
         """
         for name, value in self.rows:
             if plain(name.strip("*")) in _WHOLE_ROWS:

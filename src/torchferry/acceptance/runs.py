@@ -99,7 +99,7 @@ class AcceptanceRun:
         return list((self.stepped or {}).get("samples", ()))
 
     def step_seconds(self, after: int = 0) -> list[float]:
-        """Return the seconds of its steps behind the first `after`: the time between two samples, by their steps."""
+        """Return the seconds of its steps after the first `after`: the time between two samples, by their steps."""
         rows = [row for row in self.rows() if row[SAMPLE_STEP] >= after]
         return [
             (later[SAMPLE_SECONDS] - row[SAMPLE_SECONDS]) / (later[SAMPLE_STEP] - row[SAMPLE_STEP])

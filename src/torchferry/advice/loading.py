@@ -1,4 +1,4 @@
-"""Advice on how batches come to the device: workers of the loader, pinned memory, the size of a batch."""
+"""Advice on how batches reach the device: workers of the loader, pinned memory, the size of a batch."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def persistent_workers(asked: AdviceQuestion) -> Iterator[Advice]:
 
 
 def _is_repeated(program: TrainingProgram) -> Iterator[bool]:
-    """Yield for each step whether a loop over epochs stands around it in the same function, or calls it."""
+    """Yield for each step whether a loop over epochs is around it in the same function, or calls it."""
     for step in program.steps:
         node = step.file.parents.get(step.node)
         while node is not None:

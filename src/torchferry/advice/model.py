@@ -12,7 +12,7 @@ class CodePlace(NamedTuple):
     Attributes:
         path: The file, relative to the project.
         line: The line, from 1.
-        text: The line's text, without what stands around it.
+        text: The line's text, without the context of it.
     """
 
     path: str

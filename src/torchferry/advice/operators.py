@@ -156,7 +156,7 @@ def _turns(product: ast.AST) -> bool:
 
 
 def _operands(product: ast.AST) -> Iterator[ast.AST]:
-    """Yield what stands in a product, but not what stands in a product or softmax inside of it."""
+    """Yield the content of a product, but not the content of a product or softmax inside of it."""
     yield product
     todo = list(ast.iter_child_nodes(product))
     while todo:

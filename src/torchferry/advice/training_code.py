@@ -29,7 +29,7 @@ StepNode: TypeAlias = ast.For | ast.AsyncFor | ast.While | ast.FunctionDef | ast
 
 _BACKWARD = frozenset({"backward", "manual_backward"})
 _RANKS = ("rank", "main_process", "master", "is_main", "is_primary")
-"""Parts of names that tell whether a process is the first one: it runs what stands behind them in every step."""
+"""Parts of names that tell whether a process is the first one: it runs what follows them in every step."""
 
 _LIGHTNING = ("lightning", "pytorch_lightning", "fastai", "keras")
 _TRAINERS = ("transformers", "trl", "composer", "sentence_transformers", "mmengine", "ignite", "detectron2")
@@ -363,7 +363,7 @@ class TrainingProgram:
         return None
 
     def value_of(self, call: CodeCall, node: ast.expr | None, depth: int = 4) -> object:
-        """Return the constant that an expression is by default; None where that cannot be told."""
+        """Return the constant that an expression is by default; None if it is unknown."""
         if isinstance(node, ast.Constant):
             return node.value
         if depth == 0 or node is None:
@@ -433,7 +433,7 @@ def _losses(attribute: ast.Attribute, call: ast.Call) -> Iterator[str]:
 def nodes_of_each_step(step: TrainingStep) -> Iterator[ast.AST]:
     """Yield the nodes that are computed in every step: nothing behind a condition, and no function defined there.
 
-    A condition that asks for the first rank alone is none: this rank makes the others wait in every step. What stands
+    A condition that requests the first rank alone is none: this rank makes the others wait in every step. What stands
     behind a conditional `continue`, `break` or `return` is left out too.
     """
     body = step.node.body
@@ -486,13 +486,13 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _asks_rank(test: ast.expr) -> bool:
-    """Return whether a condition asks for the first rank and for nothing else, such as the number of the step."""
+    """Return whether a condition requests the first rank and for nothing else, such as the number of the step."""
     words = [last_name(node).lower() for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))]
     return any(part in word for word in words for part in _RANKS) and not _counts(test)
 
 
 def _counts(test: ast.expr) -> bool:
-    """Return whether a condition asks for the number of a step."""
+    """Return whether a condition requests the number of a step."""
     return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
 
 

@@ -97,7 +97,7 @@ async def run(
     given, since Python looks for modules in the folder that it is started in.
 
     Args:
-        arguments: What stands behind `torchferry`; `{report}` is replaced by a file that is read afterwards.
+        arguments: What follows `torchferry`; `{report}` is replaced by a file that is read afterwards.
         seconds: After which it is ended, with all that it started.
         cwd: The folder to run in.
         write_roots: Folders in which the command may change files, beside the report.

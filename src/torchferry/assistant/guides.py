@@ -17,7 +17,7 @@ class Guide:
     """One resource.
 
     Attributes:
-        place: Behind `torchferry://`; `{name}` at its end stands for what the client writes there.
+        place: Behind `torchferry://`; `{name}` at its end represents what the client writes there.
         title: A few words.
         text: What is in it; a model reads it.
         command: The words of the command whose output it is; `{name}` as above, `{root}` is the first folder.
@@ -39,7 +39,7 @@ class Guide:
 
     @property
     def has_name(self) -> bool:
-        """Whether it stands for many."""
+        """Whether it represents many."""
         return self.place.endswith("{name}")
 
 

@@ -404,7 +404,7 @@ def _text(document: TextDocument) -> str | None:
 
 
 def _is_wanted(kind: types.CodeActionKind | str, only: Iterable[types.CodeActionKind | str] | None) -> bool:
-    """Whether a client that names kinds of actions, which stand for all below them, wants this one."""
+    """Whether a client that names kinds of actions, which represent all below them, wants this one."""
     name = str(getattr(kind, "value", kind))
     return only is None or any(
         name == wanted or name.startswith(f"{wanted}.")

@@ -1,6 +1,6 @@
 """torchferry as a server of the Model Context Protocol: what a coding agent may ask, and what it may not do.
 
-Each tool runs a command as a process of its own: an answer is what the command line says, and a client that gives up
+Each tool runs a command as its own process: an answer is what the command line says, and a client that gives up
 ends it. Tools that write files or start programs exist only where the user allows them.
 """
 

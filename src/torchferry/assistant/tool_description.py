@@ -37,7 +37,7 @@ class ToolParameter:
         name: As a client writes it.
         kind: What it holds.
         text: What it is for; a model reads it.
-        option: The option of the command; empty for what stands alone, in the order of the parameters.
+        option: The option of the command; empty for what is alone, in the order of the parameters.
         default: Where the client leaves it out; None: it has to be there.
         choices: All that it may be.
         least: The smallest number.
@@ -77,7 +77,7 @@ class ToolDescription:
         name: As a client calls it.
         text: What it is for, and what it does not say; a model reads it.
         command: The words of the command line.
-        parameters: What a client may say, in the order in which the command takes what stands alone.
+        parameters: What a client may say, in the order in which the command takes what is alone.
         needs: What the user must allow for the tool to be there.
         has_target: Whether the command takes a target; `may_lack_target`: it can do without.
         may_lack_target: Whether it can do without.

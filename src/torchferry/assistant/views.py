@@ -16,7 +16,7 @@ from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, say, say_plural
 
 BUDGET = 12_000
-"""Bytes of an answer, where the client asks for no other: some 3,000 tokens."""
+"""Bytes of an answer, where the client requests no other: some 3,000 tokens."""
 
 LEAST_BUDGET, LARGEST_BUDGET = 2_000, 200_000
 

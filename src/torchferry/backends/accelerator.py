@@ -32,7 +32,7 @@ KEPT = frozenset(
         "reset_peak_memory_stats", "set_stream", "synchronize",
     }
 )  # fmt: skip
-"""Names of `torch.cuda` that stand below `torch.accelerator` too."""
+"""Names of `torch.cuda` that are below `torch.accelerator` too."""
 
 
 class AcceleratorTarget(PortableTarget):

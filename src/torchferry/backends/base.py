@@ -20,7 +20,7 @@ from torchferry.core.messages import Bilingual
 
 
 class TableFact:
-    """An attribute whose value stands in one of the vendor's tables alone, and is read when it is asked for.
+    """An attribute whose value is in one of the vendor's tables alone, and is read when it is requested.
 
     Attributes:
         read: Returns the value for a backend, and the source of it.
@@ -91,7 +91,7 @@ def _container_visible_devices(backend: type[Backend]) -> tuple[object, str]:
 
 
 def _variable(backend: type[Backend], name: str) -> tuple[str | None | Unknown, str]:
-    """Return what stands in place of an environment variable; None where nothing does."""
+    """Return the replacement of an environment variable; None where nothing does."""
     row = backend.table("env").get(name)
     if row is None or row.status == "unknown":
         return UNKNOWN, ""
@@ -124,7 +124,7 @@ class Backend(DataOwner):
     """Cards of the family that the facts speak of: those of `cards.toml`."""
 
     SOURCES: ClassVar[dict[str, str]] = {}
-    """Where each attribute set by the subclass comes from; a test asks for one for every fact."""
+    """Where each attribute set by the subclass comes from; a test requests one for every fact."""
 
     DATA_DIRECTORY: ClassVar[Path | None] = None
     """Folder with the tables; None means `vendors/<NAME>` in torchferry."""

@@ -1,4 +1,4 @@
-"""How extensions for a target are built, kept as `build.toml` in the vendor's folder: what stands for CUDA's words.
+"""How extensions for a target are built, kept as `build.toml` in the vendor's folder: what represents CUDA's words.
 
 A file names its sources once; every table and row cites them::
 
@@ -21,11 +21,11 @@ A file names its sources once; every table and row cites them::
     [[row]]
     kind = "suffix"                     # one of KINDS
     cuda = ".cu"
-    use = ".acme"                       # empty: nothing stands in its place
+    use = ".acme"                       # empty: nothing replaces it
     note = "a remark"
     source = "EXT"
     value = true                        # of a flag: its value may be the next argument
-    exact = true                        # of a flag: only where it stands alone, as `-Xcompiler` before a host flag
+    exact = true                        # of a flag: only where it is alone, as `-Xcompiler` before a host flag
     reported = true                         # of a flag: whoever builds has to know that it is left out
 
 A vendor without the file builds nothing that is publicly known: every field is then empty, and `kernels` is unknown.
@@ -80,15 +80,15 @@ _ROW_KEYS = frozenset({"kind", "cuda", "use", "note", "note_zh", "source", "valu
 
 
 class BuildRow(NamedTuple):
-    """What stands in place of one of CUDA's words in build scripts.
+    """The replacement of one of CUDA's words in build scripts.
 
     Attributes:
         cuda: CUDA's word.
-        use: The target's; empty where nothing stands in its place.
+        use: The target's; empty where nothing replaces it.
         note: A remark; empty when there is none.
         source: Where this is known from, in full.
-        value: Of a flag: whether its value may stand behind it, as an argument of its own.
-        exact: Of a flag: whether it is left out only where it stands alone.
+        value: Of a flag: whether its value may follow it, as its own argument.
+        exact: Of a flag: whether it is left out only where it is alone.
         reported: Of a flag: whether a person has to know that it was left out, since results or the build depend on it.
     """
 
@@ -118,7 +118,7 @@ class BuildFacts(NamedTuple):
     rows: Mapping[str, Mapping[str, BuildRow]] = {}
 
     def uses(self, kind: str) -> dict[str, str]:
-        """Return what stands in place of CUDA's words of a kind."""
+        """Return the replacement of CUDA's words of a kind."""
         return {cuda: row.use for cuda, row in self.rows.get(kind, {}).items()}
 
 

@@ -80,7 +80,7 @@ class Card:
 
 
 def described(backend: type[DataOwner]) -> tuple[Card, ...]:
-    """Return the cards of the backend's `cards.toml`, each with what stands there alone; without a file, none."""
+    """Return the cards of the backend's `cards.toml`, each with what is there alone; without a file, none."""
     path = data_file(backend, "cards.toml")
     return () if path is None else _read(path)[1]
 

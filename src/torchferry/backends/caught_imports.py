@@ -1,7 +1,7 @@
 """Messages of a failed import or load that somebody caught and only mentions: they say what is absent, not what failed.
 
 Libraries look for optional parts and report what they did not find: as a warning, as a reason in a list, or beside what
-they take instead. The same words end a program where nobody catches them, and then stand by themselves.
+they take instead. The same words end a program where nobody catches them, and then are by themselves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which dtypes the process group of a plugin refuses, operation by operation.
 
-The plugin's sources say it, in a file of its own beside the backend's tables, `collectives.toml`::
+The plugin's sources say it, in its own file beside the backend's tables, `collectives.toml`::
 
     [sources]
     PG = "where the process group was read"

@@ -1,6 +1,6 @@
 """What a plugin's packages contain: modules and public names, by version, as they were read from the packages.
 
-The api table says what stands in place of CUDA's names. A plugin has more, which a rehearsal does not do: that it is
+The api table says the replacement of CUDA's names. A plugin has more, which a rehearsal does not do: that it is
 there must not be taken for missing. The lists are in `contents.toml`, beside the backend's tables::
 
     versions = ["2.9.0", "2.13.0.post1"]    # plugin versions that were read
@@ -31,7 +31,7 @@ from torchferry.backends.tables import newest_not_newer
 
 
 class Presence(Enum):
-    """What stands at a dotted path of a plugin's packages."""
+    """What is at a dotted path of a plugin's packages."""
 
     MODULE = "module"
     CALLABLE = "callable"
@@ -48,7 +48,7 @@ class Contents:
         versions: Versions that were read.
         incomplete: Those of which not every name could be read.
         source: Where they were read.
-        by_path: What stands at each path, with the versions that have it.
+        by_path: What is at each path, with the versions that have it.
     """
 
     versions: tuple[str, ...]
@@ -57,7 +57,7 @@ class Contents:
     by_path: dict[str, tuple[Presence, frozenset[str]]] = field(repr=False)
 
     def presence(self, path: str, version: str) -> Presence:
-        """Return what stands at `path` in a plugin version, which may be one that was not read."""
+        """Return what is at `path` in a plugin version, which may be one that was not read."""
         there, having = self.by_path.get(path, (Presence.ABSENT, frozenset[str]()))
         read = self._read_for(version)
         if read in having or having.issuperset(self.versions):
@@ -76,7 +76,7 @@ class Contents:
         return newest_not_newer(releases, version)
 
     def in_last_complete_version(self, path: str) -> Presence:
-        """Return what stands at `path` in the newest version of which every name was read."""
+        """Return what is at `path` in the newest version of which every name was read."""
         complete = [version for version in self.versions if version not in self.incomplete]
         return self.presence(path, complete[-1]) if complete else Presence.UNKNOWN
 
@@ -99,7 +99,7 @@ class Contents:
 
 
 def contents(backend: type[Backend]) -> Contents | None:
-    """Return what is known of the packages of a backend's plugin; None where nobody has read them.
+    """Return the known facts about the packages of a backend's plugin; None where nobody has read them.
 
     Raises:
         ValueError: the file is malformed.

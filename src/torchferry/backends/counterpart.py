@@ -15,7 +15,7 @@ from torchferry.core.record import NamedTuple
 class Decision(Enum):
     """What is done with a name.
 
-    WRITE: something stands in its place; TRY: nobody has verified what does, so the name below the plugin's namespace
+    WRITE: something replaces it; TRY: nobody has verified what does, so the name below the plugin's namespace
     is tried; STAY: the target has nothing, and a call may stay, since it does nothing without CUDA; OMIT: the target
     has nothing, and a call may be left out, since it changes no result; LACK: the target has nothing.
     """

@@ -138,7 +138,7 @@ def modules() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def questions() -> frozenset[str]:
-    """Return the names that ask whether there is CUDA, and answer no rather than raise where there is none."""
+    """Return the names that check whether there is CUDA, and answer no rather than raise where there is none."""
     return frozenset(_document("api")["questions"])
 
 
@@ -159,7 +159,7 @@ def _star_imports() -> dict[str, dict[str, str]]:
 
 
 def star_names(module: str) -> Mapping[str, str]:
-    """Return what `from module import *` binds, with what each name stands for; empty where that is not known."""
+    """Return what `from module import *` binds, with what each name represents; empty where that is not known."""
     return _star_imports().get(module, {})
 
 
@@ -171,7 +171,7 @@ def packages_passing_on() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def asks_for_nvidia() -> tuple[str, ...]:
-    """Return functions of libraries that ask whether the device is a certain card of NVIDIA's."""
+    """Return functions of libraries that check whether the device is a certain card of NVIDIA's."""
     return tuple(_document("api")["asks_for_nvidia"])
 
 
@@ -448,7 +448,7 @@ def api_group(name: str) -> str:
     """Return the group of `api.toml` that a canonical torch name belongs to; empty when it does not mean CUDA.
 
     A name below a known one is in its group (`torch.cuda.Event.record` in that of `torch.cuda.Event`).
-    `torch.cuda` itself is in `namespace`; what stands below it and is not known is in `unlisted`.
+    `torch.cuda` itself is in `namespace`; what is below it and is not known is in `unlisted`.
     """
     by_name = _group_by_name()
     part = name

@@ -80,7 +80,7 @@ host or in the container, `$BUNDLE`, the folder of the files, and what `[deploym
 `$CONTAINER_SPEC`, a hash of these and the image. `$PLUGIN` is the name of the plugin.
 
 What holds for every vendor is in `backends/data/common/deploy.toml`: its steps come first in each stage; a row of the
-vendor's with the same name stands in place of the shared one.
+vendor's with the same name replaces the shared one.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def _rows(file: DataFile, key: str, read: Callable[[DataFile, dict[str, Any]], R
 
 
 def _merged(shared: dict[str, Row], own: dict[str, Row]) -> tuple[Row, ...]:
-    """Return the rows of both files; the vendor's stands in the shared one's place."""
+    """Return the rows of both files; the vendor's is in the shared one's place."""
     return tuple({**shared, **own}.values())
 
 

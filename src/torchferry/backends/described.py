@@ -30,7 +30,7 @@ Each table is one attribute of `Backend`, in small letters, with its value and w
     note_zh = "部分算子返回 float32"
     source = "{WHEEL}: README.md"
 
-`{WHEEL}` stands for the source of this name. The name of the folder is the target's. What one of the vendor's tables
+`{WHEEL}` represents the source of this name. The name of the folder is the target's. What one of the vendor's tables
 says (`TableFact`) has no table here.
 """
 

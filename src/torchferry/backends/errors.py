@@ -8,7 +8,7 @@ There is one table and one matcher: `torchferry explain` reads logs with it, `do
 
     [[error]]
     id = "ei0006"                       # unique in the file
-    literals = ["EI0006"]               # one of them stands in the text; asked first, since that is quick
+    literals = ["EI0006"]               # one of them is in the text; asked first, since that is quick
     pattern = 'EI0006.{0,80}: (?P<reason>.+)'  # must be found, too; left out where the literals say all
     when = "memory-full"                # what else must hold of the text, of CONDITIONS; left out where nothing does
     code = "EI0006"                     # what users search for, a point for any letter; left out where there is none
@@ -109,7 +109,7 @@ class KnownError(NamedTuple):
         return f"{self.owner}/{self.id}"
 
     def has_code(self, text: str) -> bool:
-        """Whether a code is this entry's, by itself or as one of several; a point stands for any letter or digit."""
+        """Whether a code is this entry's, by itself or as one of several; a point represents any letter or digit."""
         if _CODE.fullmatch(text) and text in self.literals:
             return True
         return len(text) == len(self.code) and all(
@@ -185,7 +185,7 @@ class ErrorMatch(NamedTuple):
         return (self.remedy, *typed) if self.remedy.en else typed
 
     def commands(self, python: str = "python") -> tuple[str, ...]:
-        """Return what to type next; what the message named stands in it as one word.
+        """Return what to type next; what the message named is in it as one word.
 
         Args:
             python: The interpreter that takes the place of `{python}`.

@@ -1,6 +1,6 @@
 """What a vendor's kernels take: dtypes and ranks by operator and card, where the vendor publishes it.
 
-The table is long and few commands need it, so it has a file of its own, `kernel_limits.toml`, which
+The table is long and few commands need it, so it has its own file, `kernel_limits.toml`, which
 `tools/kernel_limits.py` writes::
 
     library = "CANN"                    # whose functions these are
@@ -8,7 +8,7 @@ The table is long and few commands need it, so it has a file of its own, `kernel
     [sources]
     NN = "github.com/vendor/kernels@0123456789ab"
 
-    [cards]                             # a word of the table, and the cards that it stands for
+    [cards]                             # a word of the table, and the cards that it represents
     x1 = ["Acme X1", "Acme X1 Pro"]
 
     [functions.acmeIndex]
@@ -104,7 +104,7 @@ _Way = list[tuple[str, str]]
 
 
 class KernelLimits:
-    """The limits that a vendor publishes for the kernels of its plugin; a row is read when it is asked for.
+    """The limits that a vendor publishes for the kernels of its plugin; a row is read when it is requested.
 
     Args:
         file: The table.

@@ -1,4 +1,4 @@
-"""What stands in place of CUDA's names in kernels and in the C++ around them (`kernels.toml`, `kernel_names.toml`).
+"""The replacement of CUDA's names in kernels and in the C++ around them (`kernels.toml`, `kernel_names.toml`).
 
 The language comes first: `cuda` where the vendor's compiler takes CUDA's syntax, so that kernels are renamed; else the
 name of the vendor's own, in which they are written anew and only the calls on the host are renamed::
@@ -15,7 +15,7 @@ name of the vendor's own, in which they are written anew and only the calls on t
     use = ".acu"
     source = "ACME"
 
-    [[header]]                             # of an `#include`; `quote` where the target's stands in quotes
+    [[header]]                             # of an `#include`; `quote` where the target's is in quotes
     name = "c10/cuda/CUDAGuard.h"
     use = "torch_acme/csrc/Guard.h"
     quote = true
@@ -89,7 +89,7 @@ class Renamed(NamedTuple):
         name: CUDA's.
         use: The target's; empty where there is none, which is reported and not renamed.
         source: Where it is stated.
-        quote: Whether the target's header stands in quotes, whatever CUDA's stands in.
+        quote: Whether the target's header is in quotes, whatever CUDA's stands in.
         note: What a person has to look at; None for nothing.
     """
 
@@ -186,7 +186,7 @@ class KernelTable:
         return self.language == CUDA_SYNTAX
 
     def use_of(self, name: str) -> str | None:
-        """Return what stands in place of an identifier, wherever it stands; None where no row has it."""
+        """Return the replacement of an identifier, wherever it stands; None where no row has it."""
         row = self.names.get(name) or self.macros.get(name)
         if row is not None:
             return row.use or None
@@ -202,7 +202,7 @@ class KernelTable:
         return None
 
     def is_named(self, name: str) -> bool:
-        """Whether a row speaks of an identifier, be it to say that nothing stands in its place."""
+        """Whether a row speaks of an identifier, be it to say that nothing replaces it."""
         return name in self.names or name in self.macros or name in self.refused or self.use_of(name) is not None
 
     @cached_property

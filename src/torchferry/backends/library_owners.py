@@ -28,7 +28,7 @@ from torchferry.core.messages import Bilingual
 from torchferry.core.record import NamedTuple
 
 DRIVER, TOOLKIT, PART, PLUGIN = KINDS = ("driver", "toolkit", "part", "plugin")
-"""What a package is: the driver, the toolkit, a part beside the toolkit with a version of its own, the plugin."""
+"""What a package is: the driver, the toolkit, a part beside the toolkit with its own version, the plugin."""
 
 _OF_ROLES = {"driver": DRIVER}
 _NO_ADVICE = Bilingual("", "")

@@ -178,7 +178,7 @@ class HostRequirements:
 
 
 def facts(backend: type[DataOwner]) -> HostRequirements:
-    """Return what is known of the target's machine; without a file, nothing.
+    """Return the known facts about the target's machine; without a file, nothing.
 
     Raises:
         ValueError: the file has a key it should not have, a value of the wrong kind, or cites no source.

@@ -1,6 +1,6 @@
 """Which operators a plugin registers for its device, and what it does with those that it lacks.
 
-A plugin's list is long and flat, so it has a file of its own, `ops.toml`, beside the backend's tables::
+A plugin's list is long and flat, so it has its own file, `ops.toml`, beside the backend's tables::
 
     version = "2.13.0"                  # plugin version that the list was read from
     torch = "2.13.0"                    # torch version that the plugin version is for
@@ -140,7 +140,7 @@ class OperatorTable:
 
 
 def load_operators(backend: type[Backend], version: str = "") -> OperatorTable:
-    """Return what is known of a backend's operators; without an `ops.toml`, everything in it is unknown.
+    """Return the known facts about a backend's operators; without an `ops.toml`, everything in it is unknown.
 
     Args:
         backend: The backend.

@@ -46,7 +46,7 @@ class CudaPart(NamedTuple):
 
 
 _SEVERITY = ("same", "renamed", "equivalent", "partial", "unknown", "missing")
-"""The statuses of rows, from the one that asks for the least."""
+"""The statuses of rows, from the one that requests the least."""
 
 
 @lru_cache(maxsize=1)

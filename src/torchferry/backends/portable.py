@@ -42,7 +42,7 @@ _BESIDE = {
     "torch.cuda.amp.autocast_mode.autocast": "amp.autocast",
     "torch.cuda.amp.grad_scaler.GradScaler": "amp.GradScaler",
 }
-"""Names that have a portable one of another name, or stand outside `torch.cuda`."""
+"""Names that have a portable one of another name, or are outside `torch.cuda`."""
 
 MEMORY_FORMATS = ("channels_last", "channels_last_3d")
 """Memory formats of torch that are not the usual one; the portable names are theirs."""
@@ -51,7 +51,7 @@ _ACCELERATOR = "torch.accelerator"
 """It finds a device only when the plugin is imported, torch is new, and the device is not of torch's own types."""
 
 _SUBMODULES = ("memory", "random", "streams", "graphs")
-"""Modules of `torch.cuda` whose names stand in `torch.cuda` as well."""
+"""Modules of `torch.cuda` whose names are in `torch.cuda` as well."""
 
 
 def without_name(row: Row, note: str, note_zh: str) -> Row:

@@ -1,7 +1,7 @@
 """Find backends: folders in `vendors/` that have a `vendor.toml`, then entry points of other distributions.
 
 An entry point names a subclass of `Backend`, or a package with a `vendor.toml` in its folder. No description is read
-before it is asked for.
+before it is requested.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torchferry.backends.datafile import DataFile, DataOwner, data_file
 from torchferry.backends.machine import pattern
 
 FIELDS = ("index", "chip", "name", "health", "temperature", "used", "total", "utilisation", "ecc", "uncorrected")
-"""Groups of a card's expression; `used2` stands for `used` where the former did not take part."""
+"""Groups of a card's expression; `used2` represents `used` where the former did not take part."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Large flat maps of a backend, kept as TOML rows: what stands on the CUDA side and what to use instead.
+"""Large flat maps of a backend, kept as TOML rows: what is on the CUDA side and what to use instead.
 
 A table file names its sources once and groups rows that share everything but their names::
 
@@ -57,7 +57,7 @@ code for it; unknown: not verified.
 ORDERS = ("before", "after", "mixed", "only", "named", "never")
 """When a library asks `torch.cuda` whether there is a device, which decides what a True there would do to it.
 
-before: it asks for the target first, and is not misled; after: it asks `torch.cuda` first, and would take CUDA;
+before: it requests the target first, and is not misled; after: it asks `torch.cuda` first, and would take CUDA;
 mixed: some of its functions before, others after; only: it asks `torch.cuda` and never for the target; named: it
 takes the device that its caller names; never: something else decides, as `asks` says.
 """

@@ -131,7 +131,7 @@ class Target:
 
     @property
     def profiler_sort_key(self) -> str | None | Unknown:
-        """What stands for `cuda_time` in columns of the profiler at this version; see `Backend.PROFILER_SORT_KEY`."""
+        """What represents `cuda_time` in columns of the profiler at this version; see `Backend.PROFILER_SORT_KEY`."""
         until = self.backend.PROFILER_NAMED_COLUMNS_UNTIL
         if self.version and isinstance(until, str) and not reached(until, self.version):
             return f"{self.backend.DEVICE_TYPE}_time"
@@ -291,7 +291,7 @@ class Target:
 
     @cached_property
     def packages_of_names(self) -> tuple[str, ...]:
-        """The packages, beside torch, that have what stands in place of CUDA's names."""
+        """The packages, beside torch, that have the replacement of CUDA's names."""
         packages = {row.use.partition(".")[0] for row in self.backend.table("api") if row.status in REWRITTEN}
         return tuple(sorted(packages - {"", "torch"}))
 

@@ -1,4 +1,4 @@
-"""How traces of profilers name what belongs to a vendor: kernels that communicate, and rows of a layout of its own.
+"""How traces of profilers name what belongs to a vendor: kernels that communicate, and rows of its own layout.
 
 `torch.profiler` gives each event a category, and most vendors' profilers write through it. Where one writes a trace of
 its own, in which the name of the process says what its rows are, `traces.toml` of the vendor says how::

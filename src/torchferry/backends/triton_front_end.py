@@ -1,7 +1,7 @@
 """The public part of a vendor's compiler of Triton kernels: which wheels hold it, and how it is asked.
 
-It stands in `triton.toml` of a vendor, as `[front_end]` with its parts. What runs it is
-`torchferry/triton/front_end_program.py`, which knows no vendor: all that differs stands in the table::
+It is in `triton.toml` of a vendor, as `[front_end]` with its parts. What runs it is
+`torchferry/triton/front_end_program.py`, which knows no vendor: all that differs is in the table::
 
     [front_end]
     title = "acme-triton 3.2.0"
@@ -13,7 +13,7 @@ It stands in `triton.toml` of a vendor, as `[front_end]` with its parts. What ru
     options = ["--memory-report"]
     calm_options = ["--one-thread"]         # for another attempt after a crash
     probes = ["--help"]                     # first arguments with which it is only asked about itself
-    closed_stage = "acme-codegen"           # a program that is not public: what stands for it hands its input on
+    closed_stage = "acme-codegen"           # a program that is not public: what represents it hands its input on
     closed_version = "acme-codegen 1.0"
     variables = ["ACME_LINE_INFO=1"]
     programs = ["acme/bin/acme-compile"]    # files of the wheels that are run
@@ -126,7 +126,7 @@ class CoreKind(NamedTuple):
 
 
 class FrontEnd(NamedTuple):
-    """What is known of it; the module's text shows each field.
+    """The known facts about it; the module's text shows each field.
 
     Attributes:
         title: Its packages and versions.

@@ -1,4 +1,4 @@
-"""What is known of Triton on a card: its table of constructs, the most programs of a launch, and what it is told.
+"""The known facts about Triton on a card: its table of constructs, the most programs of a launch, and what it is told.
 
 `triton.toml` of a vendor has rows for what kernels are made of (`backends/data/cuda/triton.toml` has the names), with
 `effect` in the words of `core/finding.py`. Its table `[target]` is what `triton.runtime.driver.active` says of a card.

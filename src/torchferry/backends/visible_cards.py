@@ -82,7 +82,7 @@ def read_list(target: Target, value: str, count: int | None = None) -> CardList 
 def shortfall(
     target: Target, name: str, value: str, got: int | None = None, count: int | None = None
 ) -> Message | None:
-    """Return that a list asks for more cards than a program gets, and why; None where it does not.
+    """Return that a list requests more cards than a program gets, and why; None where it does not.
 
     Args:
         target: The target.

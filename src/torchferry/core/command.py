@@ -171,7 +171,7 @@ def _command(command: list[str], folder: Path | None = None) -> list[str]:
 def _forwarded(
     received: list[int] | None = None,
 ) -> Iterator[Callable[[subprocess.Popen[bytes]], subprocess.Popen[bytes]]]:
-    """Send what we are sent to a command: it is in a session of its own, so that its children can be found.
+    """Send what we are sent to a command: it is in its own session, so that its children can be found.
 
     Yields what is to be called with the command's process; what came before it was known is sent then. `received` takes
     the signals.

@@ -27,7 +27,7 @@ class Config(NamedTuple):
         rewrite_documents: Whether commands in README files are rewritten.
         entry_points: Files that are started as programs, beside those that can be told by their text.
         max_file_size: Larger files (bytes) are reported, not read.
-        paths: Path prefixes, which may end in a pattern of file names, and what stands in their place on the target's
+        paths: Path prefixes, which may end in a pattern of file names, and what replaces them on the target's
             machine.
         path_profile: The name of a shipped table of paths, which `paths` is added to.
         per_file_ignores: For each pattern of paths, codes or families of rules to leave out there.

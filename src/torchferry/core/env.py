@@ -74,7 +74,7 @@ def scans_anew() -> bool:
 
 
 def shows_traceback() -> bool:
-    """Return whether `TORCHFERRY_TRACEBACK` asks for the traceback of an internal error; any other value is no."""
+    """Return whether `TORCHFERRY_TRACEBACK` requests the traceback of an internal error; any other value is no."""
     return os.environ.get(TRACEBACK, "").strip().lower() in _YES
 
 
@@ -83,7 +83,7 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def shim_asked() -> bool:
-    """Return whether `TORCHFERRY_SHIM` asks for the redirect of torch.cuda.
+    """Return whether `TORCHFERRY_SHIM` requests the redirect of torch.cuda.
 
     Raises:
         UsageError: it says neither yes nor no.

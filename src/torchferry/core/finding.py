@@ -90,7 +90,7 @@ class Stays(str, Enum):
     """It chooses a compiled CUDA kernel, which is right as long as the kernel is not ported."""
 
     METHODS = "methods"
-    """A method is called that what stands in its place on the target lacks: it stays, with its group, until decided."""
+    """A method is called that what replaces it on the target lacks: it stays, with its group, until decided."""
 
 
 class Regrading(NamedTuple):
@@ -106,7 +106,7 @@ class Regrading(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """What a finding is known by in its file and for its rule, whatever line it stands on.
+    """What a finding is known by in its file and for its rule, whatever line it is on.
 
     Attributes:
         symbol: The function or class around the place, with those around it, such as `Trainer.fit`; empty at the top
@@ -174,7 +174,7 @@ class Finding(NamedTuple):
         stays: What makes the place stay as it is; None where it may change, or where nothing around it decides.
         package: The package that the finding is about, where it is about the use of one.
         effect: What happens there as it is, whatever is known of a remedy.
-        anchor: What it is known by in later reports.
+        anchor: Its identity in later reports.
         origin: Where the place was before files were rewritten; None where nothing was, or where it is new.
         decided_by: Who has decided about the place, where somebody has.
     """

@@ -54,7 +54,7 @@ class Child(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """What came of a process: what it found, None where it did not come to its end; and whether it was ended."""
+    """What came of a process: what it found, None where it did not reach its end; and whether it was ended."""
 
     results: object = None
     is_hung: bool = False
@@ -103,7 +103,7 @@ def fork(work: Callable[[memoryview], object]) -> Child:
 
 
 def collect(child: Child) -> Collected:
-    """Return what a child found; nothing when it did not come to its end, and it is ended when it does not go on."""
+    """Return what a child found; nothing when it did not reach its end, and it is ended when it does not go on."""
     data = _read(child)
     if data is None:
         os.kill(child.pid, signal.SIGKILL)

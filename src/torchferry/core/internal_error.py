@@ -41,7 +41,7 @@ _in_threads: list[BaseException] = []
 
 
 def report(error: BaseException, arguments: Sequence[str]) -> int:
-    """Say on standard error that a command ended by an error of its own; return the exit code for that.
+    """Say on standard error that a command ended by its own error; return the exit code for that.
 
     Args:
         error: What nobody caught.

@@ -1,4 +1,4 @@
-"""Path prefixes and what stands in their place, from the user's table.
+"""Path prefixes and what replaces them, from the user's table.
 
 A key is a folder or another prefix (`/kaggle/input/`), or a folder and a pattern of the files in it
 (`/kaggle/working/*.pth`), so that one folder can become several by what a file is. Of the entries that fit at one place
@@ -40,7 +40,7 @@ class PathEntry(NamedTuple):
         key: The line's key, as the user wrote it.
         prefix: The folder or other prefix; with a slash at its end where the key has a pattern.
         pattern: The pattern of the file's name, with `*`; empty for a key without one.
-        new: What stands in place of the prefix.
+        new: The replacement of the prefix.
     """
 
     key: str
@@ -50,12 +50,12 @@ class PathEntry(NamedTuple):
 
 
 class PathReplacement(NamedTuple):
-    """A prefix in a text and what is to stand in its place.
+    """A prefix in a text and what is to be in its place.
 
     Attributes:
         start, end: The offsets of the prefix.
         old: The prefix.
-        new: What stands in its place; None where the table maps only some files below it, and which file is meant
+        new: What replaces it; None where the table maps only some files below it, and which file is meant
             cannot be read here.
         doubt: The key of a narrower entry that holds if the file turns out to be one of its pattern; empty for none.
     """
@@ -155,7 +155,7 @@ class PathMap:
         return None
 
     def _is_mapped(self, each: PathEntry, text: str, at: int) -> bool:
-        """Whether the old path at a place is a part of the new one, which stands there already."""
+        """Whether the old path at a place is a part of the new one, which is there already."""
         return any(at >= before and new.match(text, at - before) for before, new in self._around[each.key])
 
     def unstable(self) -> PathReplacement | None:
@@ -222,7 +222,7 @@ def _folder(each: PathEntry) -> str:
 
 
 def _place(each: PathEntry) -> str:
-    """Return what a text has to hold: a folder may stand alone, without its slash, as `os.path.join` takes it."""
+    """Return what a text has to hold: a folder may be alone, without its slash, as `os.path.join` takes it."""
     if each.pattern:
         return each.prefix[:-1]
     is_folder = each.prefix.endswith(_SEPARATORS) and each.new.endswith(_SEPARATORS)
@@ -276,7 +276,7 @@ def _meets(wide: str, narrow: str) -> bool:
 def _compare(wide: str, narrow: str, both: bool) -> bool:
     """Compare two patterns, symbol by symbol from their ends, in time of the product of their lengths.
 
-    `*` of `wide` stands for any symbols of `narrow`; with `both`, `*` of `narrow` stands for symbols of `wide` too.
+    `*` of `wide` represents any symbols of `narrow`; with `both`, `*` of `narrow` represents symbols of `wide` too.
     """
     row = [all(letter == "*" for letter in narrow[j:]) if both else j == len(narrow) for j in range(len(narrow) + 1)]
     for i in range(len(wide) - 1, -1, -1):

@@ -41,7 +41,7 @@ _COLUMNS = 80
 """Of a terminal that does not say how many it has."""
 
 _ECHO = 2
-"""Columns behind the line in which the terminal may have written `^C`."""
+"""Columns after the line in which the terminal may have written `^C`."""
 
 _LOGGED = ("CI", *CI_SERVICES)
 """Variables of services whose logs keep all that a terminal gets."""

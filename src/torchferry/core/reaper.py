@@ -1,6 +1,6 @@
 """A process beside ours that ends what we started when we are gone, however we were ended.
 
-What we run is in a session of its own, and a signal to us is passed on to it. After SIGKILL nothing of ours is left
+What we run is in its own session, and a signal to us is passed on to it. After SIGKILL nothing of ours is left
 to do that. The reaper reads a pipe whose other end only we have: `+4711` for each process that we start, `-4711` for
 each that has ended. The system closes our end in any case; the reaper then ends what is left, and itself.
 

@@ -161,7 +161,7 @@ def decisions_text(decisions: Iterable[RecordedDecision]) -> str:
 
 
 def decision_text(decision: RecordedDecision) -> str:
-    """Return one decision as it stands in the file."""
+    """Return one decision as it is in the file."""
     parts = ["[[decision]]\n"]
     parts += [f"{name} = {_quoted(getattr(decision, name))}\n" for name in _TEXTS]
     parts.append("places = [\n")

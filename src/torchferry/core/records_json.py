@@ -24,7 +24,7 @@ _Check = Callable[[Any], bool]
 _PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float, "None": type(None)}
 
 _ALIASES = {"Value": "str | Bilingual | Message"}
-"""Names of annotations that stand for others: what a placeholder of a message may be filled with."""
+"""Names of annotations that represent others: what a placeholder of a message may be filled with."""
 
 
 class _Types:
@@ -73,7 +73,7 @@ class _Types:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    """Split an annotation at a sign that stands in no bracket."""
+    """Split an annotation at a sign that is in no bracket."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "[") - (letter == "]")

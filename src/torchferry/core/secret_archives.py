@@ -39,7 +39,7 @@ def is_packed(path: str, data: bytes) -> bool:
 
 
 def unpacked(data: bytes, most: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an archive, with their names, and what stands before, behind and between them.
+    """Yield the files of an archive, with their names, and what precedes, behind and between them.
 
     Args:
         data: The archive.

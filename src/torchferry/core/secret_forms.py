@@ -92,7 +92,7 @@ SOURCE_SUFFIXES = words_in("""
     .c .cc .cpp .cs .cu .cuh .cxx .dart .go .h .hpp .hxx .hip .inl .java .jl .js .jsx .kt .lua .m .mjs .mm .php .pl
     .py .pyi .pyx .r .rb .rs .scala .swift .ts .tsx .vue .css .scss .html .htm .svg .cmake .proto .tf
 """)
-"""Files in which a value stands in quotes: a bare word is an expression."""
+"""Files in which a value is in quotes: a bare word is an expression."""
 
 QUOTED_DATA_SUFFIXES = frozenset(
     {".json", ".jsonl", ".json5", ".ipynb", ".toml", ".lock", ".sum", ".bib", ".csv", ".tsv"}
@@ -115,7 +115,7 @@ class TokenForm(NamedTuple):
         start: How each begins.
         rest: What follows the start.
         is_telling: Whether the start alone tells, so that a text is masked also where the length is another.
-        reaches_back: Whether the start stands within the token: what is before it must be a word's end no more.
+        reaches_back: Whether the start is within the token: what is before it must be a word's end no more.
     """
 
     service: str
@@ -266,7 +266,7 @@ _PIPED = (
     r"|(?:sudo[ \t]{1,4})?(?:chpasswd|kinit|cryptsetup|passwd[ \t][^\n|;]{0,60}--stdin)\b"
     r"|[^\n|;]{1,200}?--(?:password-stdin|with-token|pass(?:word|phrase)-fd))"
 )
-"""A word that is printed into a program that asks for a password."""
+"""A word that is printed into a program that requests a password."""
 
 _SEQUENCE = rb"\x30(?:[\x02-\x80]|\x81.|\x82..|\x83...)"
 BINARY_KEYS = lazy_regex(

@@ -82,7 +82,7 @@ class View(NamedTuple):
         text: The text.
         places: Where in it, behind what was undone, the places of the original move.
         moves: By how many characters they do.
-        widths: How many characters stand for what was undone.
+        widths: How many characters represent what was undone.
     """
 
     text: str
@@ -112,7 +112,7 @@ _ESCAPES = ("\x1b[", "\\u", "\\x", "\\033", "\\e[", "\\/", '\\n",')
 def views(text: str) -> Iterator[View]:
     """Yield a text as it is, and as it is meant: with its escapes undone and without colours, where it has some.
 
-    A colour may stand within a word, and between two: both are yielded.
+    A colour may be within a word, and between two: both are yielded.
     """
     yield View(text, [0], [0], [0])
     if not any(mark in text for mark in _ESCAPES):

@@ -55,7 +55,7 @@ _TAIL_WORDS = words_in("""
     admin b64 backup base64 cur current default dev hex key live local main new old plain plaintext prod production
     raw root staging str string test user val value
 """)
-"""Words behind the word that tells, as in `DB_PASSWORD_PROD`."""
+"""Words after the word that tells, as in `DB_PASSWORD_PROD`."""
 
 
 @lru_cache(4096)
@@ -126,7 +126,7 @@ _PLACEHOLDER_PARTS = (
 
 
 def is_placeholder(value: str, name: str = "") -> bool:
-    """Whether a value stands for a secret that is not there."""
+    """Whether a value represents a secret that is not there."""
     lowered = value[:512].lower()
     if _PLACEHOLDER.match(lowered) is not None or lowered.endswith((">", "]", "}", ")")):
         return True
@@ -275,7 +275,7 @@ _TAIL = lazy_regex(
     r"|(?P<cell>[ \t]{0,8}\|[ \t]{0,8}(?=[^\s|]))"
     r"|(?P<space>[ \t]{1,8}))"
 )
-"""What stands between a name and its value, by the way in which files write it."""
+"""The text between a name and its value, by the way in which files write it."""
 
 _VALUE = lazy_regex(
     r"[rbuRBU]{0,2}(?P<quote>\\?(?:\"{3}|'{3}|[\"'`]))"
@@ -300,7 +300,7 @@ _SK = ("sk=", "sk =", "sk:", "sk :", "sk'", 'sk"')
 
 
 def line_before(text: str, at: int, most: int = 200) -> str:
-    """Return what stands in a line before a place, at most so many characters."""
+    """Return the content of a line before a place, at most so many characters."""
     return text[max(0, at - most) : at].rpartition("\n")[2]
 
 

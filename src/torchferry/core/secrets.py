@@ -121,7 +121,7 @@ def secret_name(path: str) -> Message | None:
 
 
 def shown_path(path: str) -> str:
-    """Return a path without the tokens that stand in the names of its folders and of the file."""
+    """Return a path without the tokens that are in the names of its folders and of the file."""
     for span in sorted(_path_spans(path), reverse=True):
         path = f"{path[: span.start]}{MASK}{path[span.end :]}"
     return path
@@ -133,7 +133,7 @@ def _token_in_name(path: str) -> Message | None:
 
 
 def _path_spans(path: str) -> Iterator[_Span]:
-    """Yield the tokens in a path; each folder and the file is a name of its own."""
+    """Yield the tokens in a path; each folder and the file is its own name."""
     if len(path) < _SHORTEST_TOKEN:
         return
     apart = path.replace("\\", " ").replace("/", " ")
@@ -210,7 +210,7 @@ def masked_variables(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def masked_command(words: Sequence[str]) -> list[str]:
-    """Return the words of a command without what looks like a secret, also where it stands behind its option."""
+    """Return the words of a command without what looks like a secret, also where it follows its option."""
     shown: list[str] = []
     hidden = _hidden_words(words)
     for at, word in enumerate(words):
@@ -247,7 +247,7 @@ _NO_SHELL = {ord(letter): "x" for letter in " \t\r\n$<>|;\"'`"}
 
 
 def masked_values(value: Any, name: str = "") -> Any:
-    """Return what JSON can hold with its texts masked; what stands under the name of a secret is hidden."""
+    """Return what JSON can hold with its texts masked; what is under the name of a secret is hidden."""
     if isinstance(value, str):
         return MASK if value and name and may_be_secret(words_of(name)) else masked(value)
     if isinstance(value, dict):

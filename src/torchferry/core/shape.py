@@ -4,7 +4,7 @@ A shape is written as the document is:
 
     {"name": str, "seconds?": float, "files": [{"path": str}], "counts": {str: int}, "torch": (dict, None)}
 
-A class stands for a value of it; `float` for any finite number; `object` for anything. A tuple stands for one of
+A class represents a value of it; `float` for any finite number; `object` for anything. A tuple represents one of
 several shapes, a list of one shape for a list, a list of more for a list of just these, `{str: shape}` for an object
 with any names. A name with `?` may be absent; names that the shape lacks are left to newer versions.
 """

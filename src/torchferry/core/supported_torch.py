@@ -73,7 +73,7 @@ def require(version: str, tool: Message) -> None:
 
 
 def install_command(python: str) -> str:
-    """Return the command that installs torch for a rehearsal, or for what asks for no card.
+    """Return the command that installs torch for a rehearsal, or for what requests no card.
 
     Args:
         python: The Python that lacks it.

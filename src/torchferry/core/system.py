@@ -331,7 +331,7 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 
 
 def is_appended_to(descriptor: int) -> bool:
-    """Whether what is written to an open file goes to its end, wherever its position is; no where nobody can tell."""
+    """Whether what is written to an open file goes to its end, wherever its position is; no where it is unknown."""
     return _fcntl is not None and bool(_fcntl.fcntl(descriptor, _fcntl.F_GETFL) & os.O_APPEND)
 
 
@@ -439,7 +439,7 @@ ENDINGS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 def signal_group(leader: int, number: int) -> None:
-    """Send a signal to a process that was started in a session of its own, with all that it started.
+    """Send a signal to a process that was started in its own session, with all that it started.
 
     Where there are no groups of processes it goes to the process; Windows ends it and what it started.
 

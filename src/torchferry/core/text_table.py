@@ -33,7 +33,7 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
     """Return rows as CSV, with the byte-order mark by which spreadsheet programs know UTF-8.
 
     Args:
-        rows: The titles, and what stands below; texts of others are written with `plain_cell`.
+        rows: The titles, and what is below; texts of others are written with `plain_cell`.
     """
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\r\n").writerows(rows)

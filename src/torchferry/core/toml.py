@@ -22,7 +22,7 @@ _LITERAL = lazy_regex(r'["0-9tf]|-[0-9]|\[ *["0-9tf\]-]')
 """How a value begins that JSON may write as TOML does: a string, a number, a truth, a list of these."""
 
 _QUOTED_LIST = lazy_regex(r"\[ *(?:'[^']*', *)*'[^']*',? *]")
-"""A list of literal strings, which mean what stands between their quotes."""
+"""A list of literal strings, which mean the text between their quotes."""
 
 _SAME_ESCAPE = lazy_regex(r'\\["\\nt]')
 """Escapes that JSON and TOML both have; each has others that the other lacks."""

@@ -1,4 +1,4 @@
-"""The frame of the pages that torchferry writes: one file that loads nothing, whatever stands in it."""
+"""The frame of the pages that torchferry writes: one file that loads nothing, whatever is in it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class OutsideRequestError(TorchferryError):
 
 
 class WriteFence(NamedTuple):
-    """What one request may change. All paths are real ones, and each stands for what is below it, too.
+    """What one request may change. All paths are real ones, and each represents what is below it, too.
 
     Attributes:
         asked: Files and folders that the request names: there it may write, restore and delete.

@@ -1,8 +1,8 @@
 """What is carried to hosts without a network: files with a manifest of their hashes.
 
 A bundle is a folder: `manifest.json`, `files/` with one file for each name, and `controller/` with the wheels of the
-machine that installs, where they were asked for. A folder of packages or of a model is
-one archive in it, packed the same way each time, so that one hash stands for it and an interrupted copy can go on.
+machine that installs, where they were requested. A folder of packages or of a model is
+one archive in it, packed the same way each time, so that one hash represents it and an interrupted copy can go on.
 """
 
 from __future__ import annotations

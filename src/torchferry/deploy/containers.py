@@ -28,7 +28,7 @@ class TrainingJob(NamedTuple):
         command: What each pod runs.
         nodes: Pods.
         cards: Cards of each pod.
-        resource: What the device plugin calls a card; empty: what is known of the target.
+        resource: What the device plugin calls a card; empty: the known facts about the target.
         port: Where rank 0 listens.
     """
 

@@ -1,6 +1,6 @@
 """What a connected machine fetches for a bundle: images, packages of the system, wheels for the container's Python.
 
-Installers are never fetched: they come from the vendor, who asks for an account. Programs are started by lists of
+Installers are never fetched: they come from the vendor, who requests an account. Programs are started by lists of
 words; what they need of a network is that machine's own.
 """
 
@@ -50,7 +50,7 @@ def fetch(
 
     Args:
         file: What is wanted.
-        facts: What is known of the target's installation.
+        facts: The known facts about the target's installation.
         values: The settings.
         folder: An empty folder.
         tell: Takes the command lines that are run, for the user to see.

@@ -209,7 +209,7 @@ def hidden_texts(hosts: Mapping[str, Mapping[str, Any]], options: PlayOptions) -
 
 
 def _opened(value: object, options: PlayOptions) -> str:
-    """Return the text of a variable, also of one that is a vault of its own; empty where it has none."""
+    """Return the text of a variable, also of one that is its own vault; empty where it has none."""
     if isinstance(value, dict) and options.vault_password_file is not None:
         command = [ansible("ansible-vault"), "decrypt", "--output", "-"]
         command += ["--vault-password-file", str(options.vault_password_file)]

@@ -59,7 +59,7 @@ class DeployPlan(NamedTuple):
 
     Attributes:
         target: The name of the target.
-        facts: What is known of its installation.
+        facts: The known facts about its installation.
         values: The settings by name.
         settings: What scripts see.
         planned: The steps.
@@ -101,7 +101,7 @@ ALL_STEPS = StepChoice()
 
 
 def facts_of(target: str) -> Deployment:
-    """Return what is known of a target's installation.
+    """Return the known facts about a target's installation.
 
     Raises:
         UsageError: there is no such target, or nothing is known.

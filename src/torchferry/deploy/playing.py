@@ -78,7 +78,7 @@ _ENDS_WITH_US = (
 
 
 def play(plan: DeployPlan, options: PlayOptions, mode: str, on_outcome: OnOutcome) -> dict[str, HostOutcome]:
-    """Run a plan's playbook; return what is known of each host.
+    """Run a plan's playbook; return the known facts about each host.
 
     Args:
         plan: What is done.
@@ -265,7 +265,7 @@ class _Events:
             self._on_outcome(outcome)
 
     def outcomes(self) -> dict[str, HostOutcome]:
-        """Return what is known of each host, with its steps in the order of the plan."""
+        """Return the known facts about each host, with its steps in the order of the plan."""
         order = {name: number for number, name in enumerate([SURVEY, *self._names])}
         return {
             host: HostOutcome(

@@ -1,6 +1,6 @@
 """The scripts that hosts run: one for each step, and one that looks at all of them at once.
 
-A script is text that bash reads from its input, so that nothing has to be on the host beforehand. Values stand in it
+A script is text that bash reads from its input, so that nothing has to be on the host beforehand. Values are in it
 quoted, as variables; no command is put together from them.
 """
 

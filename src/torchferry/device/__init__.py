@@ -1,6 +1,6 @@
 """One object for the device of a program, whichever vendor's it is; also as one file to copy into a project.
 
-`DeviceManager`, and the names of `portable.py`, which are CUDA's, need torch and are imported when they are asked for:
+`DeviceManager`, and the names of `portable.py`, which are CUDA's, need torch and are imported when they are requested:
 the single file can be written where there is none.
 Every module here that works at run time goes into that file (`one_file.py`), and so keeps to Python 3.8, torch 1.10,
 and the few parts of `core` that go with it.

@@ -1,4 +1,4 @@
-"""Which device: what was asked for, or the first in order whose plugin is installed and finds a card.
+"""Which device: what was requested, or the first in order whose plugin is installed and finds a card.
 
 Every device that was looked at is kept with the reason why it was not chosen, and nothing is left out in silence: a
 plugin that cannot be imported is a warning with its error, and the CPU is chosen only where that was allowed.
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
     """A device that was looked at.
 
     Attributes:
-        facts: What is known of its kind.
+        facts: The known facts about its kind.
         state: `chosen`, `not installed`, `failed`, `another plugin`, `no card` or `not tried`.
         reason: Why.
         error: The whole traceback, where the plugin failed.
@@ -50,7 +50,7 @@ class DetectedDevice(NamedTuple):
     """The kind of device that was chosen.
 
     Attributes:
-        facts: What is known of it.
+        facts: The known facts about it.
         asked_for: Whether it is the one that was asked for by name.
         asked_index: The index that was asked for; None when none was.
         reason: Why this one.
@@ -142,7 +142,7 @@ def _host(reason: Message, tried: list[Candidate]) -> DetectedDevice:
 
 
 def _look(facts: DeviceFacts) -> Candidate:
-    """Ask whether a device is there."""
+    """Check whether a device is there."""
     try:
         missing = absence(facts)
     except Exception as error:  # whatever a plugin raises is told, and the next device is looked at

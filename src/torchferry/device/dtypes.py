@@ -65,7 +65,7 @@ def asked_for(place: DescribedDevice, dtype: torch.dtype | str) -> DtypeVerdict:
 
 
 def judge(place: DescribedDevice, dtype: torch.dtype) -> DtypeVerdict:
-    """Return what the device does with a dtype: by what is known of it, by the plugin's answer, else by a try."""
+    """Return what the device does with a dtype: by the known facts about it, by the plugin's answer, else by a try."""
     fact = place.facts.dtypes.get(_name(dtype))
     if fact is not None and fact.state in (MISSING, EMULATED):
         return DtypeVerdict(dtype, fact.state, plain(fact.note) if fact.note.en else say("known of {title}: {state}",

@@ -1,4 +1,4 @@
-"""What is known of a device: the records that detection and every function of the manager read.
+"""The known facts about a device: the records that detection and every function of the manager read.
 
 In a field, None says that nobody has verified it, and an empty text that there is no such thing.
 """
@@ -12,7 +12,7 @@ from torchferry.core.messages import Bilingual
 
 
 class Name(NamedTuple):
-    """What stands in place of a name of `torch.cuda`.
+    """The replacement of a name of `torch.cuda`.
 
     Attributes:
         path: Dotted path of what to call; empty where there is nothing.
@@ -45,7 +45,7 @@ class DtypeFact(NamedTuple):
 
 
 class DeviceFacts(NamedTuple):
-    """What is known of one kind of device.
+    """The known facts about one kind of device.
 
     Attributes:
         name: What the user calls it.
@@ -56,7 +56,7 @@ class DeviceFacts(NamedTuple):
         plugin: Module that makes the device known to torch; empty for a device that torch itself drives.
         plugin_before_torch: Whether that module must be imported before torch.
         install: How to install the plugin.
-        namespace: What stands in place of `torch.cuda`; empty when there is no such module.
+        namespace: The replacement of `torch.cuda`; empty when there is no such module.
         names: Names of `torch.cuda` that are not the same below `namespace`, or that nobody has verified.
         device_factory: Function that makes a device in place of `torch.device`; empty for torch's own.
         run_pending: Function that runs what a lazy device has put off; empty for a device that puts nothing off.
@@ -102,7 +102,7 @@ class DeviceFacts(NamedTuple):
     deterministic_variable: str = ""
 
     def name_of(self, name: str) -> Name:
-        """Return what stands in place of `torch.cuda.<name>`."""
+        """Return the replacement of `torch.cuda.<name>`."""
         entry = self.names.get(name)
         if entry is not None:
             return entry

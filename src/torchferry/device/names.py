@@ -14,7 +14,7 @@ from torchferry.device.torch_import import torch
 
 
 class DescribedDevice(NamedTuple):
-    """A device and what is known of its kind."""
+    """A device and the known facts about its kind."""
 
     facts: DeviceFacts
     device: torch.device
@@ -34,7 +34,7 @@ def constant_when_compiled(function: _Function) -> _Function:
 
 @constant_when_compiled
 def resolve(path: str) -> Any:
-    """Return what stands at a dotted path; None when it is not there.
+    """Return what is at a dotted path; None when it is not there.
 
     Raises:
         Exception: whatever the import of its first module raises, unless that is not installed.
@@ -58,7 +58,7 @@ def resolve(path: str) -> Any:
 
 
 def find(facts: DeviceFacts, name: str) -> Any:
-    """Return what stands in place of `torch.cuda.<name>`; None where there is nothing.
+    """Return the replacement of `torch.cuda.<name>`; None where there is nothing.
 
     Where nobody has verified it, the running plugin is asked whether it has the name.
     """
@@ -81,7 +81,7 @@ def _taking(function: Callable[..., Any], keywords: Mapping[str, str], default: 
 
 
 def required(facts: DeviceFacts, name: str, instead: Message | None = None) -> Any:
-    """Return what stands in place of `torch.cuda.<name>`.
+    """Return the replacement of `torch.cuda.<name>`.
 
     Raises:
         NotOnThisDeviceError: there is nothing, or the plugin that is installed does not have it.

@@ -1,7 +1,7 @@
 """Write the device manager as one file without dependencies, from the modules that the installed one runs.
 
 The bodies of the modules are taken as they are, with their comments; what they import from each other is already there,
-and the facts of the backends and the Chinese texts stand at the end as tables.
+and the facts of the backends and the Chinese texts are at the end as tables.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _CUDA = "cuda"
 
 @constant_when_compiled
 def chosen_kind() -> DeviceFacts:
-    """Return what is known of this process's device; it is looked for once, when it is first asked for.
+    """Return the known facts about this process's device; it is looked for once, when it is first asked for.
 
     Raises:
         DeviceNotAvailableError: PREFERRED_DEVICE names one that is not there.
@@ -369,7 +369,7 @@ def _print_status(started: float, process: int) -> None:
 
 
 class _Namespace:
-    """What stands in place of the module `torch.cuda` where a program asks it for names: the plugin's own names.
+    """The replacement of the module `torch.cuda` where a program asks it for names: the plugin's own names.
 
     Without an accelerator it is `torch.cuda`, whose answers are those that they always were.
     """
@@ -415,7 +415,7 @@ _WITHOUT_CARD: dict[str, Any] = {
     "memory_stats": (),
     "memory_summary": "",
 }
-"""What is answered where there is no accelerator; an empty tuple stands for an empty list or dictionary."""
+"""What is answered where there is no accelerator; an empty tuple represents an empty list or dictionary."""
 
 
 @lru_cache(maxsize=1)
@@ -448,7 +448,7 @@ class _Amp(types.ModuleType):
 
 
 def forwarded(name: str, path: str) -> Any:
-    """Return what stands in place of `torch.cuda.<path>`, or what takes its place where the device lacks it."""
+    """Return the replacement of `torch.cuda.<path>`, or what takes its place where the device lacks it."""
     kind = chosen_kind()
     if not _has_card():
         return _without_card(name, path)
@@ -492,7 +492,7 @@ def _untold(kind: DeviceFacts, name: str) -> Any:
 
 
 def _absent(kind: DeviceFacts, name: str, path: str) -> Any:
-    """Return a class that raises when one is made: it stands in annotations and in `isinstance` too."""
+    """Return a class that raises when one is made: it is in annotations and in `isinstance` too."""
 
     def refuse(cls: type, *values: Any, **options: Any) -> Any:
         required(kind, path)

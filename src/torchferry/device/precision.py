@@ -50,7 +50,7 @@ def loss_scaler(place: DescribedDevice, enabled: bool, options: dict[str, Any]) 
 
 
 def scaler_class(facts: DeviceFacts) -> Any:
-    """Return what stands in place of `torch.cuda.amp.GradScaler`; None where there is nothing.
+    """Return the replacement of `torch.cuda.amp.GradScaler`; None where there is nothing.
 
     That is a class of torch where the plugin's own has faults that torch's has not, and this torch has one.
     """

@@ -63,7 +63,7 @@ HOST = DeviceFacts(
 
 @lru_cache(maxsize=1)
 def vendors() -> tuple[DeviceFacts, ...]:
-    """Return what is known of every device, in the order in which they are tried; the CPU is the last.
+    """Return the known facts about every device, in the order in which they are tried; the CPU is the last.
 
     Vendors that another distribution describes come first: somebody installed it on purpose.
 

@@ -43,7 +43,7 @@ _MODULES = (
     "status",
     "portable",
 )
-"""The modules that definitions are taken from, in the order in which they stand in the file."""
+"""The modules that definitions are taken from, in the order in which they are in the file."""
 
 _SWITCHED = {
     "ACCELERATOR_TYPE", "amp", "channels_last", "channels_last_3d", "profile", "schedule", "tensorboard_trace_handler",
@@ -228,7 +228,7 @@ class _Shaken:
                     yield statement
 
     def _passes(self, test: ast.expr, name: str) -> bool:
-        """Whether a name passes a test; yes where that cannot be told."""
+        """Whether a name passes a test; yes if it is unknown."""
         if isinstance(test, ast.Call) and isinstance(test.func, ast.Attribute) and test.func.attr == "endswith":
             return name.endswith(str(ast.literal_eval(test.args[0])))
         if not isinstance(test, ast.Compare):
@@ -368,7 +368,7 @@ class _Shaken:
         return {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
 
     def _facts(self, facts: DeviceFacts, body: str) -> Any:
-        """Return what is known of one device, as far as the definitions read it."""
+        """Return the known facts about one device, as far as the definitions read it."""
         asked = {
             node.args[1].value
             for node in ast.walk(ast.parse(body))
@@ -398,7 +398,7 @@ class _Shaken:
 
 
 def _first_paragraphs(text: str) -> str:
-    """Leave the first paragraph of each documentation string that ends on a line of its own."""
+    """Leave the first paragraph of each documentation string that ends on its own line."""
     lines, left, at = text.split("\n"), [], 0
     while at < len(lines):
         line = lines[at]

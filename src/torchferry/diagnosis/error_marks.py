@@ -28,10 +28,10 @@ _MARKED = lazy_regex(
 )
 
 _SETTING = lazy_regex(r"(?i:level|verbosity|severity|threshold|handler|\bno|\b0|=|\bor|\band|,)\W{0,4}$")
-"""What stands before the name of a level that is a setting or a count: `log level: ERROR`, `0 ERROR`."""
+"""What precedes the name of a level that is a setting or a count: `log level: ERROR`, `0 ERROR`."""
 
 _COUNT = lazy_regex(r"\s*[:=]\s*\d+\b(?!\D*\w{4})")
-"""What stands behind a level that is counted: `ERROR: 0`."""
+"""What follows a level that is counted: `ERROR: 0`."""
 
 
 def is_marked(line: str) -> bool:

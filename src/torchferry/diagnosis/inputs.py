@@ -1,7 +1,7 @@
 """The logs: files, folders and standard input, read block by block; what is not read is said.
 
 A log can be cut in a line, have other bytes in it, be of any encoding and of any size. Links are not followed. Of a
-file beyond `MOST_OF_FILE` the head and the tail are read: a failure stands at the end, and what led to it at the start.
+file beyond `MOST_OF_FILE` the head and the tail are read: a failure is at the end, and what led to it at the start.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Failure(NamedTuple):
     """A message of the tables, with all places where it stands.
 
     Attributes:
-        first: Where it stands first.
+        first: Where it is first.
         all: The first line of each process that wrote it, in their order.
         lines: How many lines say it.
     """
@@ -47,7 +47,7 @@ class RunDiagnosis(NamedTuple):
         first: The message that says why the run failed; None where none does.
         raised: The exception that belongs to it; without `first` the one that no entry knows.
         causes: Further messages that say why something failed.
-        consequences: Messages that follow from a failure elsewhere, or stand around the one that says why.
+        consequences: Messages that follow from a failure elsewhere, or are around the one that says why.
         doubts: What is not sure, such as the order of hosts with clocks of their own.
         not_read: What was not looked at.
         unexplained: The first lines that are marked as errors and that no entry matches.
@@ -175,7 +175,7 @@ def _place(seen: Sighting | Raised) -> tuple[int, bool]:
 
 
 def _is_ordered(seen: Sequence[Sighting] | Sequence[Raised]) -> bool:
-    """Whether the order of lines is known: by their times, or since all stand in one file."""
+    """Whether the order of lines is known: by their times, or since all are in one file."""
     if len({each.file.name for each in seen}) < 2 and not all(each.moment is not None for each in seen):
         return True
     kinds = {(each.moment.zone, each.moment.year) if each.moment is not None else None for each in seen}

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from torchferry.core.record import NamedTuple
 
 CODE_WORDS = (b"code", b"errno", b"result", b"ret", b"failed", b"reason", b"Error")
-"""Words of which one stands before a number that is the code of an error."""
+"""Words of which one precedes a number that is the code of an error."""
 
 MOST_FORMS = 200_000
 """Forms of lines that are remembered; a log with more is forgotten and learned anew, so that memory stays bounded."""

@@ -129,7 +129,7 @@ def writer_of_line(line: str) -> LineWriter:
 
 
 def moment_of(line: str) -> Moment | None:
-    """Return when a line was written, by the first time in it; None where none stands there."""
+    """Return when a line was written, by the first time in it; None where none is there."""
     text = plain(line[:_PREFIX])
     for form in _TIMES:
         match = form.search(text)

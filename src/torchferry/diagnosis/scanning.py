@@ -27,7 +27,7 @@ _LONGEST_ENDING = 1 << 14
 _PREFIX = lazy_regex(
     r"^(?:(?:\[[^\]\n]{1,60}\]|\([^()\n]{1,60}\)|(?:ERROR|INFO|WARNING|CRITICAL)|[\d:.,T-]{2,30}(?: [+-]\d{4})?):? )+"
 )
-"""What stands before a line: ranks, processes, times and levels; not the spaces by which a frame is known."""
+"""What precedes a line: ranks, processes, times and levels; not the spaces by which a frame is known."""
 
 _LOOKED_BACK = 40
 """Lines before one in which its time is looked for where it has none itself."""

@@ -1,7 +1,7 @@
 """Exceptions of Python in a log: the kind, the message, and the place in the user's own code.
 
-A traceback is read from the column in which it begins: what stands before it in its first line, such as `[rank0]: ` or
-the prefix of a logger, stands before each of its lines.
+A traceback is read from the column in which it begins: what precedes it in its first line, such as `[rank0]: ` or
+the prefix of a logger, precedes each of its lines.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_ending(lines: list[str]) -> RaisedError | None:
     the log cut off, of which the kind is `CUT_OFF`.
 
     Args:
-        lines: The last lines, without what stands before each of them.
+        lines: The last lines, without what precedes each of them.
     """
     for number in range(len(lines) - 1, -1, -1):
         line = lines[number].rstrip()

@@ -88,7 +88,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Explained:
-    """What is known of a failure: why, what mends it, where that comes from."""
+    """The known facts about a failure: why, what mends it, where that comes from."""
 
     cause: Bilingual | Message
     commands: tuple[str, ...]
@@ -214,7 +214,7 @@ class CheckContext:
 
     @cached_property
     def imported(self) -> Imported:
-        """How importing the plugin goes, in a process of its own."""
+        """How importing the plugin goes, in its own process."""
         plugin = self.target.backend.PLUGIN
         if not (self.python.has("torch") and self.python.has(plugin)):
             return Imported()
@@ -251,7 +251,7 @@ class CheckContext:
     # --- known failures ---
 
     def explained(self, text: str, *first: str) -> Explained | None:
-        """Return what is known of a failure by the text that was printed: the target's own first, then anybody's.
+        """Return the known facts about a failure by the text that was printed: the target's own first, then anybody's.
 
         Args:
             text: What was printed.

@@ -49,7 +49,7 @@ _ADDRESS = re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b")
 
 
 def shown(text: str) -> str:
-    """Return text that may stand on a terminal: secrets hidden, control characters escaped."""
+    """Return text that may be on a terminal: secrets hidden, control characters escaped."""
     return visible(masked(text))
 
 

@@ -65,9 +65,9 @@ class ProgramArgument(NamedTuple):
         dest: The attribute that holds it.
         form: How it is written.
         type: `int`, `float`, `str`, or empty for another.
-        default: Its default as it stands in the code; empty for none.
+        default: Its default as it is in the code; empty for none.
         required: Whether it must be given.
-        choices: What it may be, where that stands in the code.
+        choices: What it may be, where that is in the code.
         help: What it says of itself.
         path: The file with its definition.
         line: The line there.
@@ -91,7 +91,7 @@ class ProgramArgument(NamedTuple):
 
 
 class ProgramArguments(NamedTuple):
-    """What is known of a program's arguments.
+    """The known facts about a program's arguments.
 
     Attributes:
         arguments: Those that were read.

@@ -22,7 +22,7 @@ _REGISTERING = frozenset(
 
 
 class BroughtOperator(NamedTuple):
-    """A place where a model has an operator of its own.
+    """A place where a model has its own operator.
 
     Attributes:
         path: The file, from the model's folder.

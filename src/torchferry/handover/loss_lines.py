@@ -199,7 +199,7 @@ def _words(node: ast.expr) -> Iterator[str]:
 
 
 def _stands_alone(file: PythonFile, statement: ast.stmt) -> bool:
-    """Whether nothing else stands on the lines of a statement, so that a line can follow it."""
+    """Whether nothing else is on the lines of a statement, so that a line can follow it."""
     text, starts = file.source.text, file.source.starts
     begin = file.source.offset(statement.lineno, statement.col_offset)
     end = file.source.offset(statement.end_lineno or statement.lineno, statement.end_col_offset or 0)

@@ -24,7 +24,7 @@ _MOST_PLACES = 20
 _DEEPEST = 10_000
 """Imports that are followed from the program: all."""
 _SAFE = re.compile(r"[\w./+-]+\Z")
-"""Paths that stand in generated programs and shell scripts."""
+"""Paths that are in generated programs and shell scripts."""
 
 
 def choose_program(root: Path, files: ProjectFiles, named: str = "") -> str:

@@ -15,7 +15,7 @@ _NAME = re.compile(r"\{\{(\w+)\}\}")
 _CONTROL = re.compile(r"[ \t]*\{% (?:(if|unless) (\w+)|(else|end)) %\}[ \t]*\Z")
 
 GAP = re.compile(r"\[(?:missing|缺失): ?([^\[\]\n]*)\]")
-"""What stands where something is missing."""
+"""What is where something is missing."""
 
 _WORDS = {"en": "missing", "zh": "缺失"}
 
@@ -30,7 +30,7 @@ class Gap(str):
 
 
 def gap(message: Message, lang: str) -> Gap:
-    """Return what stands in place of a value."""
+    """Return the replacement of a value."""
     return Gap(f"[{_WORDS[lang]}: {message.render(lang).replace(']', ')')}]")
 
 

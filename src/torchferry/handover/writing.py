@@ -1,4 +1,4 @@
-"""Write a hand-over into a folder of its own: whole, or not at all, and never over what was not written here."""
+"""Write a hand-over into its own folder: whole, or not at all, and never over what was not written here."""
 
 from __future__ import annotations
 

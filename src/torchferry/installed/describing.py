@@ -24,7 +24,7 @@ def state_message(state: State) -> Message:
 
 
 def evidence_message(evidence: Evidence) -> Message:
-    """Return what stands at a place and what it means, the place first."""
+    """Return what is at a place and what it means, the place first."""
     place = f"{evidence.path}:{evidence.line}" if evidence.line else evidence.path
     subject, where = evidence.what, evidence.where
     match evidence.need:

@@ -101,7 +101,7 @@ class Located:
     Attributes:
         distribution: What it belongs to.
         package: The regular package or single module that is opened, such as `nvidia.dali` in a namespace.
-        module: The deepest module on the way to what was asked for.
+        module: The deepest module on the way to what was requested.
     """
 
     distribution: Distribution

@@ -149,7 +149,7 @@ def _of_virtual(named: Path, folder: Path) -> Environment:
 def _layout(prefix: Path, version: str = "") -> tuple[list[Path], str] | None:
     """Return the folders of packages below a prefix and the version of Python that they are for, or None.
 
-    Where there are several versions and none is asked for, it cannot be told which is meant: None, too.
+    Where there are several versions and none is asked for, it is unknown which is meant: None, too.
     """
     by_version: dict[str, list[Path]] = {}
     for library in ("lib", "lib64", "Lib"):

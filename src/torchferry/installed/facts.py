@@ -55,7 +55,7 @@ _IMPORT = re.compile(
 _IMPORTED = re.compile(rb"(?:^|,)\s*([\w.*]+)")
 _COMMENT = re.compile(rb"#[^\r\n]*")
 _BLOCK = re.compile(rb"^[^\s#)\]}]", re.MULTILINE)
-"""How a statement of the module begins, or goes on behind what stands in brackets or quotes."""
+"""How a statement of the module begins, or goes on behind what is in brackets or quotes."""
 
 _QUOTES = (b'"""', b"'''")
 
@@ -69,7 +69,7 @@ class ModuleImport(NamedTuple):
 
 @dataclass
 class DistributionFacts:
-    """What is known of a distribution.
+    """The known facts about a distribution.
 
     Attributes:
         evidence: The places, the first of each kind.

@@ -1,4 +1,4 @@
-"""What is known of a package of an environment: its state, and the places behind it."""
+"""The known facts about a package of an environment: its state, and the places behind it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Evidence(NamedTuple):
         path: The file, relative to its folder of packages, with `/`.
         line: The line, from 1; 0 for a file that has no lines.
         where: The function, class, parameter or setting, such as `Trainer.fit(device)`; empty for the module itself.
-        what: What stands there, such as `.cuda()`, a library's name, a kernel's.
+        what: What is there, such as `.cuda()`, a library's name, a kernel's.
         parameter: What a caller passes to decide otherwise; empty where nothing is known to serve.
         optional: Whether a kernel's own module copes with Triton being absent.
     """
@@ -133,7 +133,7 @@ class ImportStep(NamedTuple):
 
 
 class Inspected(NamedTuple):
-    """What is known of one package.
+    """The known facts about one package.
 
     Attributes:
         package: What is imported, such as `transformers`, or `nvidia.dali` in a namespace.

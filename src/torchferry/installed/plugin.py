@@ -1,6 +1,6 @@
 """The plugin of a target as an environment has it: its version, and names that its Python sources surely lack.
 
-Nothing of it is run. A name is lacking only where the module that stands for `torch.cuda` is read to its end, with what
+Nothing of it is run. A name is lacking only where the module that represents `torch.cuda` is read to its end, with what
 it imports by a star, and where no other file of the plugin adds to it by a name that is not written out.
 """
 

@@ -1,4 +1,4 @@
-"""The account of a port: what became of every word of CUDA that stands in code.
+"""The account of a port: what became of every word of CUDA that is in code.
 
 Each is renamed, or on the review list, or explained by one of `reasons`; what is left was not understood, and stands
 here with each of its places. So "0 places to look at" is said of a tree whose words are all accounted for.
@@ -33,7 +33,7 @@ class Unexplained(NamedTuple):
         name: The name; with its namespaces where they make it unknown.
         declared_as: The word that a declaration has to have for the name to be the project's own.
         kind: The kind of review item that it is if no file declares it.
-        offsets: Where it stands in the file, in order.
+        offsets: Where it is in the file, in order.
         uses: How often the file has it.
         source: The file.
     """
@@ -55,7 +55,7 @@ class Unexplained(NamedTuple):
         return ReviewItem(path, line, column, self.kind, self.message(), self.source.line_text(self.offsets[0]))
 
     def message(self) -> Message:
-        """Say what stands there."""
+        """Say what is there."""
         name, count = self.name, str(self.uses)
         if name == LIBRARY_NAMESPACE:
             return say(

@@ -1,9 +1,9 @@
 """The places of a port as comments above their lines in the ported files, for those who read there.
 
-    /* PRT116 warp-size: `threadIdx.x % 32` stands for a warp of 32 threads; threads of a warp: mp_31: 32 */
+    /* PRT116 warp-size: `threadIdx.x % 32` represents a warp of 32 threads; threads of a warp: mp_31: 32 */
     int lane = threadIdx.x % 32;
 
-A comment stands above the whole statement of the preprocessor, or string, that its line is a part of, so that nothing
+A comment is above the whole statement of the preprocessor, or string, that its line is a part of, so that nothing
 that is compiled changes. It is ASCII and English, whatever the encoding of the file, and is not written twice.
 """
 

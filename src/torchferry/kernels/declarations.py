@@ -70,7 +70,7 @@ _AHEAD_OF_A_USE = frozenset("([<=+-/%|^!?~.;")
 _BEHIND_AN_ENUMERATOR = frozenset(",=}") | {""}
 _BEHIND_ANY = frozenset(";,={}:f<)[>.(") | {""}
 _BEHIND_A_DECLARATION = {",": _BEHIND_AN_ENUMERATOR, "{": _BEHIND_AN_ENUMERATOR, "}": frozenset(";")}
-"""What stands behind a name that is declared, by the character in front of it; for others `_BEHIND_ANY`."""
+"""What follows a name that is declared, by the character in front of it; for others `_BEHIND_ANY`."""
 
 _AFTER_PARAMETERS = frozenset("{;:=-") | {"const", "noexcept", "override", "final", "try", "->", "__attribute__"}
 
@@ -119,7 +119,7 @@ def is_declared(code: str, start: int, end: int) -> bool:
 
 
 def is_declared_by_macro(code: str, body: int, start: int, end: int) -> bool:
-    """Whether a name is what a `#define` defines, a parameter of it, or declared in what it stands for.
+    """Whether a name is what a `#define` defines, a parameter of it, or declared in what it represents.
 
     Args:
         code: As of `is_declared`.
@@ -210,7 +210,7 @@ def _without_attributes(before: list[str]) -> list[str]:
 
 
 def _is_type(before: list[str]) -> bool:
-    """Whether some parts are a type, with what may stand in front of one."""
+    """Whether some parts are a type, with what may be in front of one."""
     before = _without_template(_without_attributes(before))
     depth = 0
     words = 0
@@ -249,7 +249,7 @@ def _is_parameter(before: list[str], *, template: bool) -> bool:
 
 
 def _is_function(code: str, opening: int) -> bool:
-    """Whether what stands behind a name are parameters of a function, or of the constructor of a variable."""
+    """Whether what follows a name are parameters of a function, or of the constructor of a variable."""
     depth = 0
     closing = code.find(")", opening, opening + 4000)
     if code.count("(", opening, closing) == 1:  # as most have it

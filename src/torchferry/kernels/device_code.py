@@ -106,7 +106,7 @@ class Launch(NamedTuple):
         kernel: The kernel's name; empty where the launch is built by a macro or through a variable.
         path: Of the file, relative to the tree.
         line: Of `<<<`.
-        geometry: What stands between `<<<` and `>>>`, on one line: grid, block, bytes of shared memory, stream; the
+        geometry: The text between `<<<` and `>>>`, on one line: grid, block, bytes of shared memory, stream; the
             name of the project's macro that has it.
     """
 
@@ -125,7 +125,7 @@ class DeviceCode:
         launches: Where they, and those of other files, are started.
         items: What is to be looked at in them.
         spans: Of the lines of functions for the device: first and last.
-        macros: Those that it defines and that stand for a kernel or a launch.
+        macros: Those that it defines and that represent a kernel or a launch.
         bodies: Where the bodies of kernels and of functions for the device start and end.
         launch_offsets: Where kernels are started, by `<<<`.
         loose: What is written `<< <` and `>> >` in place of `<<<` and `>>>`: where each begins and ends.
@@ -155,8 +155,8 @@ def device_code(
         path: Of the file, relative to the tree.
         source: The file.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
-        macros: Macros of the project that are used somewhere and stand for a kernel or a launch: each use is one, and
-            what stands in their definitions is none.
+        macros: Macros of the project that are used somewhere and represent a kernel or a launch: each use is one, and
+            the content of their definitions is none.
     """
     return _Reader(path, source, shared_limit, macros or {}).read()
 
@@ -253,7 +253,7 @@ class _Reader:
             yield Launch(launched(code[max(0, at - 400) : at]), self.path, self.source.position(at)[0], geometry)
 
     def _stop(self, at: int) -> int:
-        """Return where the first of `{`, `}` and `;` stands behind an offset; the end of the file without one."""
+        """Return where the first of `{`, `}` and `;` follows an offset; the end of the file without one."""
         begin, stop = self.stop
         if not begin <= at <= stop:
             match = _BRACE.search(self.code, at)
@@ -441,7 +441,7 @@ def _size_of(kind: str) -> int | None:
 
 
 def function_name(code: str, body: int) -> str:
-    """Return the name of the function whose body begins at an offset; empty where it cannot be told."""
+    """Return the name of the function whose body begins at an offset; empty if it is unknown."""
     start = max(code.rfind(mark, max(0, body - 2000), body) for mark in ";{}") + 1
     opening = start
     while (opening := code.find("(", opening, body) + 1) > 0:

@@ -1,4 +1,4 @@
-"""Macros of a project that stand for `__global__`, or for a launch: what their uses define and start.
+"""Macros of a project that represent `__global__`, or for a launch: what their uses define and start.
 
 A kernel is defined, and started, where such a macro is used, which may be in another file than its definition.
 """
@@ -23,15 +23,15 @@ _LONGEST = 20_000
 
 
 class DeviceMacro(NamedTuple):
-    """One macro with `__global__` or `<<<` in what it stands for.
+    """One macro with `__global__` or `<<<` in what it represents.
 
     Attributes:
         name: Its name.
         parameters: Their names; None for a macro without parentheses.
-        declares: Whether its uses stand before, or are, the definition of a kernel.
-        kernel: The name of the kernel that a use is, of pieces that `##` joins; empty where a use stands before one.
+        declares: Whether its uses precede, or are, the definition of a kernel.
+        kernel: The name of the kernel that a use is, of pieces that `##` joins; empty where a use precedes one.
         starts: Whether its uses start a kernel.
-        started: The name of that kernel, of such pieces; empty where it stands in front of the use.
+        started: The name of that kernel, of such pieces; empty where it is in front of the use.
     """
 
     name: str
@@ -95,7 +95,7 @@ def uses_of(source: SourceTokens, code: str, macros: Mapping[str, DeviceMacro]) 
 
 
 def arguments_at(code: str, opening: int) -> tuple[int, list[str]]:
-    """Return where the parentheses end that begin at an offset, and what stands between their commas."""
+    """Return where the parentheses end that begin at an offset, and the text between their commas."""
     depth, begin, found = 0, opening + 1, []
     stop = min(len(code), opening + _LONGEST)
     for mark in _ARGUMENT_MARK.finditer(code, opening, stop):
@@ -129,7 +129,7 @@ def launched(before: str) -> str:
 def started_by(use: MacroUse, code: str) -> str:
     """Return the name of the kernel that a use starts; empty where the macro does not tell.
 
-    It stands in the macro, in an argument, or in front of the use.
+    It is in the macro, in an argument, or in front of the use.
     """
     name = use.macro.started
     if not name:

@@ -191,7 +191,7 @@ def _value(file: PythonFile, value: ast.expr, found: ast.Constant, device: str) 
 
 
 def _availability(file: PythonFile, source: SourceText, plugin: str, namespace: str, name: str) -> Edit:
-    """Return what says whether the target is there, behind the last import of the file."""
+    """Return what says whether the target is there, after the last import of the file."""
     last = None
     for statement in file.tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):

@@ -1,9 +1,9 @@
-"""The pages of the numbers that a port prints: what stands there, why it matters, before and after, per target.
+"""The pages of the numbers that a port prints: what is there, why it matters, before and after, per target.
 
     torchferry rule PRT116
 
 Each kind of place has one number for good. The code of its example is tried by the tests: a port finds the kind in what
-stands before, and no longer in what stands after.
+precedes, and no longer in what is after.
 """
 
 from __future__ import annotations

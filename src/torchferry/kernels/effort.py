@@ -35,7 +35,7 @@ class ApiClass(str, Enum):
     PTX = "ptx"
     HEADERS = "headers"
     VERSIONS = "versions"
-    """What asks for a version of CUDA or an architecture of NVIDIA's."""
+    """What requests a version of CUDA or an architecture of NVIDIA's."""
 
     BUILD = "build"
     """Build files and tests."""
@@ -157,7 +157,7 @@ def class_of_kind(kind: str) -> ApiClass:
 
 
 def api_class(name: str) -> ApiClass:
-    """Return the class of a name of CUDA that stands in a file, or of the header in its quotes or brackets."""
+    """Return the class of a name of CUDA that is in a file, or of the header in its quotes or brackets."""
     word = name.rpartition("::")[2] or name
     if name[:1] in ('"', "<") and name.strip("<> \t"):
         return ApiClass.HEADERS
@@ -208,7 +208,7 @@ def _of_file(written: Iterable[str], items: Iterable[ReviewItem]) -> dict[ApiCla
 
 
 def _about(message: Message) -> tuple[str, int]:
-    """Return the name that an item is about, empty for none, and how many places it stands for."""
+    """Return the name that an item is about, empty for none, and how many places it represents."""
     values: Mapping[str, object] = dict(message.values)
     inner = values.get("message")
     if isinstance(inner, Message):

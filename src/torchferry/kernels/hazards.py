@@ -37,7 +37,7 @@ _BY_NUMBER = lazy_regex(
     r"|\([ \t]{0,8}(?P<less>\w+)[ \t]{0,8}-[ \t]{0,8}1[uU]?[lL]{0,2}[ \t]{0,8}\))"
 )
 _WARP = {"%": 32, "/": 32, "&": 31, ">>": 5}
-"""The operators that divide threads into warps, and what stands behind them where a warp has 32."""
+"""The operators that divide threads into warps, and what follows them where a warp has 32."""
 
 _WARP_NAME = (
     r"\w{0,40}(?:[wW]arp|WARP|[lL]anes?|LANES?)(?:_?(?:[sS]ize|SIZE|[tT]hreads|THREADS|[lL]anes|LANES|[wW]idth|WIDTH|[mM]ask|MASK"
@@ -54,7 +54,7 @@ _DEFINES = lazy_regex(
 _OF_TEMPLATES = lazy_regex(r"\btemplate\s{0,8}<(?P<parameters>[^<>;{}]{1,400})>")
 _PARAMETER = lazy_regex(r"(?P<name>[A-Za-z_]\w{0,60})\s{0,8}(?:=\s{0,8}(?P<value>\w{1,20})\s{0,8})?\Z")
 _DECLARED_BY = lazy_regex(r"[^;{}()]{0,300}?(?P<name>[A-Za-z_]\w{0,80})\s{0,8}[({:]")
-"""What a template declares: its name stands before the parameters of a function, or before the body of a class."""
+"""What a template declares: its name precedes the parameters of a function, or before the body of a class."""
 
 _BY_THEMSELVES = frozenset({"warpSize", "WARP_SIZE", "C10_WARP_SIZE", "kWarpSize"})
 """Names whose every use is listed."""
@@ -103,7 +103,7 @@ _DECLARED_TYPE = lazy_regex(
     r"(?P<type>(?:\bunsigned\s{1,4})?(?:\blong\s{1,4})?(?<![\w:])[\w:]{1,80})\s{0,4}(?P<arguments><[^<>;]{0,80}>\s{0,4})?"
     r"(?:[*&]|__restrict__|__restrict|const|\s)+\Z"
 )
-"""A type at the end of what stands before a name."""
+"""A type at the end of what precedes a name."""
 
 _END_OF_A_TYPE = frozenset(f"{string.ascii_letters}{string.digits}_:>")
 """What a type, or a word behind it such as `const`, ends with."""
@@ -114,7 +114,7 @@ _NOT_TYPES = frozenset(
 
 
 class Hazard(NamedTuple):
-    """One place: where it is, its kind as of `review.kinds`, and what stands there."""
+    """One place: where it is, its kind as of `review.kinds`, and what is there."""
 
     offset: int
     kind: str
@@ -355,7 +355,7 @@ class _Dependences:
 
 
 def _operand(body: str, at: int) -> str:
-    """Return what stands in front of an operator: a name with its members, or what is in parentheses."""
+    """Return what is in front of an operator: a name with its members, or what is in parentheses."""
     text = body[max(0, at - 300) : at]
     stripped = text.rstrip()
     if stripped.endswith(")"):

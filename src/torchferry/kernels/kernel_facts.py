@@ -187,7 +187,7 @@ class KernelFacts:
         return tuple(found)
 
     def geometry(self, launch: Launch) -> tuple[str, ...]:
-        """Return what names in a launch's geometry stand for, as the lines in front of it or constants say."""
+        """Return what names in a launch's geometry represent, as the lines in front of it or constants say."""
         at = self._launch_offset(launch)
         before = self._source(launch.path).code[max(0, at - _BACK) : at]
         found: dict[str, str] = {}

@@ -164,7 +164,7 @@ def write_beside(
 
 
 def write_over(ported: PortedTree, neighbours: Sequence[PortedNeighbour] = ()) -> PortOutput:
-    """Write the port into the tree itself: a file with another suffix stands beside its original.
+    """Write the port into the tree itself: a file with another suffix is next to its original.
 
     Raises:
         TorchferryError: a file to be made is there already, or the tree cannot be written.

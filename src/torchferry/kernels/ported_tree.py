@@ -297,7 +297,7 @@ def _with_macros(
     limit: int | None,
     declared: set[str],
 ) -> None:
-    """Read the files again that use a macro of the tree which stands for a kernel or a launch.
+    """Read the files again that use a macro of the tree which represents a kernel or a launch.
 
     What is renamed stays the same: a macro says only what is a kernel, and where one is started.
     """

@@ -4,7 +4,7 @@ Only whole identifiers and names of headers change, never a comment or a string,
 result has as many tokens as the original.
 
 Where the target's kernels are written in a language of their own, the same is done with what runs on the host, and
-each kernel is an item of its own: it has to be rewritten.
+each kernel is its own item: it has to be rewritten.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class PortedText:
         items: What a person has to look at, in order.
         kernels: Its kernels.
         launches: Where it starts kernels.
-        macros: Those that it defines and that stand for a kernel or a launch.
+        macros: Those that it defines and that represent a kernel or a launch.
         unexplained: Names that nothing here explains; one that a file of the tree declares is the project's own.
         own: Names of the project with CUDA in them, with how often each is used.
         guards: Those of them that a condition of the preprocessor asks for, with the lines; those that a file of the
@@ -124,7 +124,7 @@ def port_text(
         files: The paths of the tree, among which a local header is looked for.
         shared_limit: Bytes of shared memory that a block has on the card; None where it is not known.
         known_words: What `tokens.words_of` returns for it, where the judge has learnt them already.
-        macros: Those of the tree that are used and stand for a kernel or a launch, where they are known.
+        macros: Those of the tree that are used and represent a kernel or a launch, where they are known.
         declared: Names of the project that a file of the tree declares; those that this one declares are added.
     """
     if known_words is None:
@@ -205,7 +205,7 @@ class _FilePort:
         return result
 
     def _leave_kernels(self, code: DeviceCode) -> None:
-        """Take what stands in code for the device off the list: it is written anew, and each kernel is an item."""
+        """Take what is in code for the device off the list: it is written anew, and each kernel is an item."""
         result = self.result
         requested = {line for each in result.kernels for line in range(each.line, each.last_line + 1)}
         result.items = [item for item in result.items if item.line not in requested]
@@ -322,7 +322,7 @@ class _FilePort:
             self.result.libraries.add(_library(word))
 
     def _assembly(self, places: list[int]) -> None:
-        """List each assembler instruction with what stands in its place."""
+        """List each assembler instruction with what replaces it."""
         for at in places:
             use = ptx_use(self.source, at)
             self.ptx.append(use)
@@ -448,7 +448,7 @@ class _FilePort:
             self._owned(word, WordMeaning(owner="project"), others)
 
     def _place_capability(self, word: str) -> None:
-        """Report the numbers of a card's architecture, where the file asks for a card's properties."""
+        """Report the numbers of a card's architecture, where the file requests a card's properties."""
         if not _PROPERTIES.search(self.text):
             return
         for at in self.source.places(word):

@@ -115,7 +115,7 @@ _EXACT = {
     "bra": "a loop or a condition",
     "pmevent": "nothing",
 }
-"""By the first word of an instruction, what stands in its place in C++."""
+"""By the first word of an instruction, what replaces it in C++."""
 
 _OF_HALVES = {
     "fma": ("__hfma", "a, b, c"),
@@ -184,7 +184,7 @@ class PtxUse(NamedTuple):
     unknown: tuple[str, ...] = ()
 
     def message(self) -> Message:
-        """Say what the instructions are, and what stands in their place."""
+        """Say what the instructions are, and what replaces them."""
         if self.design:
             return say("`{names}`: the design rests on it, and no other card has it", names=_shown(self.design))
         if self.unknown:
@@ -232,7 +232,7 @@ def ptx_use(source: SourceTokens, at: int) -> PtxUse:
 
 
 def _instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of the instructions in a text, each with what stands behind it."""
+    """Yield the names of the instructions in a text, each with what follows it."""
     for piece in _PIECE.split(text):
         piece = _LABEL.sub("", piece.strip())
         if not piece or piece[0] in ".%/," or piece.endswith(":"):
@@ -260,7 +260,7 @@ def _short(name: str) -> str:
 
 
 def _lop3(rest: str) -> str:
-    """Return the C++ of the table of a `lop3`, where its number stands there."""
+    """Return the C++ of the table of a `lop3`, where its number is there."""
     match = _IMMEDIATE.search(rest.rstrip())
     if match is None:
         return "for each bit, the bit of the table that a, b and c number"

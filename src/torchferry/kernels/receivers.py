@@ -1,4 +1,4 @@
-"""What stands in front of `.is_cuda()`: a tensor or a device has a counterpart of it, the type of a tensor has none.
+"""What is in front of `.is_cuda()`: a tensor or a device has a counterpart of it, the type of a tensor has none.
 
     x.type().is_cuda()                     // DeprecatedTypeProperties: becomes x.device().is_privateuseone()
     const at::Type& t = x.type();

@@ -42,7 +42,7 @@ class KernelRequest(NamedTuple):
         kernel: The kernel.
         uses: What its body has that whoever writes it must know: kinds of `review.kinds`, with how many places.
         launches: Where it is started.
-        geometry: For each of these, what the names in its geometry stand for.
+        geometry: For each of these, what the names in its geometry represent.
         named: Where else it is named, `path:line`, where no launch is seen.
         called: The functions for the device that it calls.
         shared: What it and these declare as shared memory, with the bytes.

@@ -19,7 +19,7 @@ class ReviewItem(NamedTuple):
         line: From 1.
         column: From 1, in characters.
         kind: A name of `KINDS`.
-        message: What stands there and what to do.
+        message: What is there and what to do.
         excerpt: The line, at most 160 characters.
     """
 

@@ -3,7 +3,7 @@
 A file is read as its bytes are, one character each (`decode`), so that an offset is a byte, whatever the encoding, and
 what is not changed is written back as it was. Bytes above 127 are parts of identifiers, as compilers have it. Nothing
 is refused: a string without an end stops at the end of its line, a comment or raw string without one at the end of the
-file, and `SourceTokens.unclosed` has them. The time is linear in the size, whatever stands in the file.
+file, and `SourceTokens.unclosed` has them. The time is linear in the size, whatever is in the file.
 
 Lines that end in a backslash go on, in comments, strings and directives, and inside identifiers. Trigraphs are not
 read: compilers have them off, and C++17 has none.
@@ -62,7 +62,7 @@ class Directive(NamedTuple):
     Attributes:
         word: What follows the `#`, such as `if` or `define`; empty for a lone `#`.
         start: Offset of the `#`.
-        body: Offset behind the word.
+        body: Offset after the word.
         end: Offset of the end of the last line, without the line break.
     """
 
@@ -95,7 +95,7 @@ _CODE = lazy_regex(
 )
 _WORD_REST = lazy_regex(rf"[{_WORD}]+")
 _INDEXED = ("cuda", "CUDA", "Cuda")
-"""What stands in most words that are looked for."""
+"""What is in most words that are looked for."""
 
 _MANY = 24
 """Words from which on one search for all costs less than one for each."""
@@ -294,7 +294,7 @@ class SourceTokens:
                 start = text.find("#", start + 1)
 
     def _directive(self, start: int) -> Directive:
-        """Return the directive whose `#` stands at an offset."""
+        """Return the directive whose `#` is at an offset."""
         match = _DIRECTIVE.match(self.text, start)
         assert match is not None
         return Directive(match["word"], start, match.end(), self._logical_end(start))
@@ -427,7 +427,7 @@ def _lines_kept(hidden: str) -> str:
 
 
 def is_word(character: str) -> bool:
-    """Whether a character may stand in an identifier; an empty text is none."""
+    """Whether a character may be in an identifier; an empty text is none."""
     return character in _WORD_CHARACTERS
 
 
@@ -437,7 +437,7 @@ def last_word(text: str) -> str:
 
 
 def before(text: str, at: int) -> str:
-    """Return what stands before an offset, without blanks: `::`, `->`, a character, or a word."""
+    """Return what precedes an offset, without blanks: `::`, `->`, a character, or a word."""
     ahead = text[max(0, at - 200) : at].rstrip()
     if ahead.endswith(("::", "->")):
         return ahead[-2:]
@@ -445,7 +445,7 @@ def before(text: str, at: int) -> str:
 
 
 def _is_raw_prefix(text: str, quote: int) -> bool:
-    """Whether what stands before a quote is `R`, `LR`, `uR`, `UR` or `u8R`, and no end of a longer word."""
+    """Whether what precedes a quote is `R`, `LR`, `uR`, `UR` or `u8R`, and no end of a longer word."""
     begin = quote
     while begin and quote - begin < 4 and is_word(text[begin - 1]):
         begin -= 1

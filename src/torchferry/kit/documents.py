@@ -1,4 +1,4 @@
-"""The read-me and the migration guide that stand beside a migrated project, in English or Chinese."""
+"""The read-me and the migration guide that are next to a migrated project, in English or Chinese."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Migrated(NamedTuple):
         target: The target.
         style: `native`, `portable` or `shim`.
         way: `beside` the originals, `in place`, in a `copy`, or as a `patch`.
-        moved: For each original, the file that stands in its place; the same one where it was changed in place.
+        moved: For each original, the file that replaces it; the same one where it was changed in place.
         changed: The changed files, in order of the migrations that changed them.
         programs: What a user starts, by the original's name.
         fixed: The findings whose fixes were applied.
@@ -320,7 +320,7 @@ _MOST_COMPARED = 400
 
 
 def _paired(removed: list[str], added: list[str]) -> list[tuple[str | None, str | None]]:
-    """Return which new line stands in the place of which old one, in order; None where a line has no counterpart.
+    """Return which new line is in the place of which old one, in order; None where a line has no counterpart.
 
     Lines that are added beside changed ones, such as imports, must not shift the others: the most alike go together.
     """

@@ -31,7 +31,7 @@ class ListedRequirement(NamedTuple):
     Attributes:
         name: The distribution, normalised.
         text: The requirement as pip reads it: name, specifier, marker.
-        specifier: What stands behind the name: versions, or an address.
+        specifier: What follows the name: versions, or an address.
         path: The list that it stands in.
         line: Its line, counted from 1.
     """
@@ -54,7 +54,7 @@ class Lists(NamedTuple):
     Attributes:
         main: Files in pip's form that a user installs, included ones behind those that include them.
         others: Further files in pip's form: for developers, for documents, constraints.
-        declared: Requirements that stand elsewhere: `pyproject.toml`, `setup.cfg`, `setup.py`, a conda environment.
+        declared: Requirements that are elsewhere: `pyproject.toml`, `setup.cfg`, `setup.py`, a conda environment.
         texts: The text of each file in pip's form.
     """
 

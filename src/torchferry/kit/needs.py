@@ -66,7 +66,7 @@ class ImportedModule(NamedTuple):
     Attributes:
         module: The module at the top; of a namespace that several distributions share, the part below it too.
         distribution: What to install for it; empty where no table says so: another name may be somebody else's package.
-        needed: Whether an import stands at a file's margin, so that the file does not load without it.
+        needed: Whether an import is at a file's margin, so that the file does not load without it.
         place: The first of its imports, as `file:line`.
     """
 
@@ -236,7 +236,7 @@ def _is_model(name: str) -> bool:
 
 
 def _constants(file: PythonFile) -> dict[str, str]:
-    """Return the texts that names, options and parameters of a file stand for, where there is only one."""
+    """Return the texts that names, options and parameters of a file represent, where there is only one."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(file.tree):
         for name, value in _bound(node):

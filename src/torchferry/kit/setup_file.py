@@ -123,7 +123,7 @@ nothing that the project does not need.
 
 
 def _plain(text: str) -> str:
-    """Return a name as it may stand in a docstring."""
+    """Return a name as it may be in a docstring."""
     return re.sub(r'[\\"\n\r]', "_", text)
 
 

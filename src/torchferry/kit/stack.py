@@ -20,7 +20,7 @@ class Stack(NamedTuple):
         torch: Version of torch, such as `2.7.1`; empty where the vendor's table has none.
         plugins: Distributions with their versions, such as `torch-npu==2.7.1.post8`.
         reason: Why these.
-        decision: Whether a person has to agree, since the project asks for another torch.
+        decision: Whether a person has to agree, since the project requests another torch.
         note: What the table says about this pair.
     """
 

@@ -1,6 +1,6 @@
 """The setup test of a project: six questions to a machine, each with its cause and remedy when the answer is no.
 
-What stands here is copied into the file that `torchferry setup-test` writes, where the tables below hold what the
+What is here is copied into the file that `torchferry setup-test` writes, where the tables below hold what the
 project needs. It runs on Python 3.8 with the standard library alone, and imports nothing of torchferry. Annotations
 that Python 3.8 cannot compute are texts: `from __future__ import annotations` would import a project's `__future__.py`.
 """
@@ -430,7 +430,7 @@ def _release(version: str) -> "tuple[int, ...]":
 
 
 def _named(path: str) -> Any:
-    """Return what stands at a dotted path, or None."""
+    """Return what is at a dotted path, or None."""
     parts = path.split(".")
     value: Any = importlib.import_module(parts[0])
     for part in parts[1:]:

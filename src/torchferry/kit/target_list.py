@@ -38,7 +38,7 @@ class RequirementChange(NamedTuple):
     Attributes:
         place: Where it stood, as `file:line`; empty for one that was added.
         before: The requirement; empty for one that was added.
-        after: What stands in its place; empty where nothing does.
+        after: What replaces it; empty where nothing does.
         reason: Why.
         decision: Whether a person has to look at it.
         stays: Whether the line stays as it is, with the reason above it.
@@ -210,7 +210,7 @@ class _Writer:
         return "\n".join(lines) + "\n"
 
     def made_from(self, listed: tuple[ListedRequirement, ...], declared: bool) -> str:
-        """Return a list of what stands elsewhere: in a build file, or in the imports of the code."""
+        """Return a list of what is elsewhere: in a build file, or in the imports of the code."""
         if declared:
             origin = say(
                 "For {target}, made from {files}.",

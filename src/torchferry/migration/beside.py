@@ -23,7 +23,7 @@ def originals(root: Path, journals: Iterable[Journal]) -> tuple[str, ...]:
 
 
 def _original(path: str, suffix: str) -> str:
-    """Return the path without the suffix, which stands before the last dot; empty where there is none."""
+    """Return the path without the suffix, which precedes the last dot; empty where there is none."""
     folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".") if "." in name[1:] else (name, "", "")
     if stem == suffix or not stem.endswith(suffix):

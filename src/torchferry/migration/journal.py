@@ -67,7 +67,7 @@ class Change(NamedTuple):
         path: Path relative to the root, with `/`.
         before: SHA-256 of the old content; None for a file that the migration makes.
         after: SHA-256 of the new content.
-        offset: Where the old content stands in `before.bin`.
+        offset: Where the old content is in `before.bin`.
         size: Its length in bytes.
         mode: Permission bits of the file.
         mtime_ns: When the old file was last modified.
@@ -181,7 +181,7 @@ class Journal(NamedTuple):
         return changed
 
     def manifest(self, signing: Signer) -> bytes:
-        """Return the manifest as it stands in the file."""
+        """Return the manifest as it is in the file."""
         document = {
             "schema": SCHEMA,
             "state": self.state,

@@ -15,7 +15,7 @@ _NAMES = {
     "nan_inf_track_for_single_op": "torchferry.numerics.replay",
     "check_equal_across_ranks": "torchferry.numerics.ranks",
 }
-"""What is meant to be used in programs, and where it is: imported when it is asked for, since it imports torch."""
+"""What is meant to be used in programs, and where it is: imported when it is requested, since it imports torch."""
 
 __all__ = sorted(_NAMES)  # noqa: PLE0605 - a list, made of the names above
 

@@ -34,7 +34,7 @@ _HASHER = Hasher()
 def sketches(tensors: Sequence[Tensor | None]) -> Tensor:
     """Return int64[n, 2] on the CPU: for each tensor the hash of its bits, and the bits of its norm as float64.
 
-    A tensor that is not there has a number of its own. The device is waited for once for each device.
+    A tensor that is not there has its own number. The device is waited for once for each device.
     """
     with torch.no_grad():
         hashes = [_sketch(tensor) for tensor in tensors]
@@ -279,7 +279,7 @@ def check_equal_across_ranks(
     timeout: float = TIMEOUT,
     step: int | None = None,
 ) -> Agreement:
-    """Ask whether parameters and gradients that should be equal on all ranks are, bit for bit.
+    """Check whether parameters and gradients that should be equal on all ranks are, bit for bit.
 
     All ranks of the group call it at the same point: with gradients after they were reduced, so after `backward` and
     before `optimizer.step`. Parts of parameters (FSDP, DTensor) and what DistributedDataParallel ignores are left out.

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Load what runs inside a program with torch when it is asked for."""
+    """Load what runs inside a program with torch when it is requested."""
     if name == "cpu_fallback":
         from torchferry.ops.fallback import cpu_fallback
 

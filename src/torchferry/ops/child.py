@@ -1,4 +1,4 @@
-"""Work in a process of its own, because torch loads one plugin a process: both ends of it.
+"""Work in its own process, because torch loads one plugin a process: both ends of it.
 
 The process runs `torchferry.ops.child`, and gets the name of a module whose `main` does the work, and two paths: a
 file with its settings, and a file for its result. Both are JSON.
@@ -35,7 +35,7 @@ class LostProcessError(TorchferryError):
 
 
 def result_of(module: str, settings: Mapping[str, Any], what: Message, python: str = "") -> dict[str, Any]:
-    """Return what a module writes in a process of its own.
+    """Return what a module writes in its own process.
 
     Args:
         module: Its name; its `main` calls `answer`.

@@ -15,7 +15,7 @@ from torchferry.core.terminal import print_data
 IMPLICIT, EXPLICIT, DERIVED, NOTHING = "implicit", "explicit", "derived", ""
 """How an operator runs on a device without a kernel for it.
 
-`implicit`: composed of others, its gradient too. `explicit`: composed of others, with a gradient of its own.
+`implicit`: composed of others, its gradient too. `explicit`: composed of others, with its own gradient.
 `derived`: the form that returns or writes in place, made of the form that writes into `out`. Nothing: it does not.
 """
 

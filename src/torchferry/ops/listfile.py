@@ -25,8 +25,8 @@ class ListFormat(NamedTuple):
     """One kind of such files.
 
     Attributes:
-        name: What stands as `format` in it.
-        version: What stands as `version`.
+        name: What is as `format` in it.
+        version: What is as `version`.
         largest: Bytes that it may have.
         is_none: Says of a path that it is no such file.
         again: How a file is written again.

@@ -1,4 +1,4 @@
-"""What is known of a plugin's operators, and how well: from the vendor's tables, or from a file of `ops dump`."""
+"""The known facts about a plugin's operators, and how well: from the vendor's tables, or from a file of `ops dump`."""
 
 from __future__ import annotations
 

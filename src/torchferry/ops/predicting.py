@@ -1,6 +1,6 @@
 """Runs a function of the user's on a fake device and writes what it needs: `python -m torchferry.ops.predicting`.
 
-It runs in a process of its own, which torch's one fake device belongs to.
+It runs in its own process, which torch's one fake device belongs to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Predicts what a model needs, in a process of its own: see `predicting.py`."""
+"""Predicts what a model needs, in its own process: see `predicting.py`."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class OperatorMode(WholeMode):
 
     Args:
         device: The type; empty for whatever is not the CPU.
-        has: Whether the device has a kernel of its own for an operator (`aten::add.out`).
+        has: Whether the device has its own kernel for an operator (`aten::add.out`).
         fake: Whether tensors are fake ones, without values.
     """
 
@@ -391,7 +391,7 @@ def begin(options: dict[str, Any], folder: Path) -> ProcessTool:
 
 
 def _has(name: str) -> bool:
-    """Whether the accelerator of this process has a kernel of its own for an operator."""
+    """Whether the accelerator of this process has its own kernel for an operator."""
     renamed = torch._C._get_privateuse1_backend_name() != "privateuseone"
     return any(has_kernel(name, key) for key in (("PrivateUse1",) if renamed else ("XLA", "CUDA", "XPU")))
 

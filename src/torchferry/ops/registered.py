@@ -1,4 +1,4 @@
-"""Reads what a plugin registers, in a process of its own: `python -m torchferry.ops.registered`.
+"""Reads what a plugin registers, in its own process: `python -m torchferry.ops.registered`.
 
 Registrations are read, not what torch computes of them: a plugin with a fallback has a kernel for everything.
 """
@@ -23,7 +23,7 @@ KEYS = {
     "sparse_compressed": "SparseCsr",
     "nested": "NestedTensor",
 }
-"""The lists of `registrations.LISTS`, each with what stands in front of the device's dispatch key."""
+"""The lists of `registrations.LISTS`, each with what is in front of the device's dispatch key."""
 
 
 def registered(key: str) -> dict[str, set[str]]:

@@ -27,7 +27,7 @@ UNKNOWN = "unknown"
 
 
 def result(func: Any, args: Any, kwargs: Any) -> tuple[Any, str]:
-    """Return what stands for the result of an operator, and how far it can be trusted: one of the constants here."""
+    """Return what represents the result of an operator, and how far it can be trusted: one of the constants here."""
     name = func.name().partition(".")[0]
     made = _SIZES.get(name)
     if made is not None:
@@ -174,7 +174,7 @@ _SIZES: dict[str, Callable[..., tuple[Any, str]]] = {
     "aten::is_nonzero": _true,
     "aten::allclose": _true,
 }
-"""By operator, what stands for its result; sizes are those of torch's own kernels (`aten/src/ATen/native`)."""
+"""By operator, what represents its result; sizes are those of torch's own kernels (`aten/src/ATen/native`)."""
 
 
 def _like(func: Any, given: list[Any]) -> Any:

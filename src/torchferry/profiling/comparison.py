@@ -181,7 +181,7 @@ class TraceComparison:
         target: The first run of the target.
         parts: The parts of a step.
         operators: Operators of torch, by the size of their difference, without what is in `places`.
-        places: Operators that stand on both sides at the same place under other names, by the size of their difference.
+        places: Operators that are on both sides at the same place under other names, by the size of their difference.
         modules: Modules, by the size of their difference; empty where a trace has none.
         collectives: Collectives by kind and size, where both traces say these; largest first.
         obstacles: Why the two are not comparable.

@@ -32,7 +32,7 @@ _OTHERS = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zX")
 _SPACE = " \t\r\n"
 
 _HALF_NUMBER = re.compile(r"\.|(?:\.\d+)?[eE][+-]?")
-"""What stands where JSON ends a number that goes on: `2.5e` is read as 2.5 with something behind it."""
+"""What is where JSON ends a number that goes on: `2.5e` is read as 2.5 with something behind it."""
 
 
 class EventStream:
@@ -43,7 +43,7 @@ class EventStream:
         progress: Is called with the number of bytes of the file that were read so far.
 
     Attributes:
-        header: What stands beside the events, by name; complete when all events are read.
+        header: What is next to the events, by name; complete when all events are read.
         fault: What ended the events early; None where they are whole.
         is_cut: Whether the end of the file did.
         size: Bytes that were read, uncompressed.

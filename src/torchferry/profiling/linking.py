@@ -1,4 +1,4 @@
-"""Which call of the host stands in which, and which operator started which work of the device.
+"""Which call of the host is in which, and which operator started which work of the device.
 
 Work of a device carries the number of the call that started it (`correlation`), or the trace has an arrow from a moment
 of a thread. The operator is the innermost one that this thread was in. The number that an operator shares with its work
@@ -168,7 +168,7 @@ def _sweep(
 
 
 def _give_to_backward(calls: list[HostCall], links: Links, known: dict[int, _Known]) -> None:
-    """Give operators of the backward what is known of their forward; what they call inherits it."""
+    """Give operators of the backward the known facts about their forward; what they call inherits it."""
     by_sequence = {
         calls[index].sequence: fact
         for index, fact in known.items()

@@ -76,7 +76,7 @@ def with_times(asked: Requested, run: ProfiledRun, *, force: bool = False) -> Re
 
 
 def _same_program(command: str, run: ProfiledRun, force: bool) -> Message:
-    """Return what is known of whether the trace is of the command.
+    """Return the known facts about whether the trace is of the command.
 
     Raises:
         TorchferryError: it names another program.

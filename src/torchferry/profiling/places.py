@@ -1,11 +1,11 @@
 """Operators that one side fuses, matched by the place in which they stand: N of the base, M of the target.
 
 A step is a tree: modules, optimizers and operators, each with what it calls. Two trees are laid on each other from the
-top: what has the same name in the same order is the same, and what stands between two that are the same, on both sides,
+top: what has the same name in the same order is the same, and the text between two that are the same, on both sides,
 is a group. The backward has a sequence for each module. A group says that both sides do these operators at the same
 place, and not that they compute the same.
 
-Nothing is guessed. Without modules on both sides there are no groups. Where modules stand on both sides of a group,
+Nothing is guessed. Without modules on both sides there are no groups. Where modules are on both sides of a group,
 the programs differ in more than operators. Names that repeat those directly beside them could be the match instead of
 these, and are in no group.
 """
@@ -138,7 +138,7 @@ class _Groups:
         return self._known[base, target]
 
     def add(self, base: Sequence[_TreeNode], target: Sequence[_TreeNode]) -> None:
-        """Add a place, unless modules stand on both sides."""
+        """Add a place, unless modules are on both sides."""
         first, second = list(_operators(base)), list(_operators(target))
         if not first or not second:
             return

@@ -38,7 +38,7 @@ from torchferry.profiling.records import (
 from torchferry.profiling.values import is_no_number, is_time, kind_by_name, nanoseconds, number
 
 DTYPES_AFTER = " | "
-"""What stands between the shapes and the dtypes of an operator in `HostCall.detail`."""
+"""The text between the shapes and the dtypes of an operator in `HostCall.detail`."""
 
 _INSTANT, _ARROW = ("i", "I"), ("s", "f")
 _MEMORY = "[memory]"
@@ -335,7 +335,7 @@ class _EventReader:
         )
 
     def finished(self, header: dict[str, Any]) -> RankTrace:
-        """Return the trace, given what stands beside its events."""
+        """Return the trace, given what is next to its events."""
         trace = self.trace
         self._own_layout()
         trace.threads = [self._thread_names.get(key, f"{key[0]}/{key[1]}") for key in self._threads]
@@ -557,7 +557,7 @@ def _shown(value: object) -> str:
 
 
 def _header(trace: RankTrace, header: dict[str, Any]) -> None:
-    """Take what stands beside the events."""
+    """Take what is next to the events."""
     distributed = header.get("distributedInfo")
     if isinstance(distributed, dict):
         trace.rank = number(distributed.get("rank"))

@@ -39,7 +39,7 @@ _new_mark: Any = getattr(torch._C._profiler, "_RecordFunctionFast", torch.profil
 class ModuleRanges:
     """Marks the forward of each module, so that the time of operators can be told by module.
 
-    A forward that torch.compile traces is not marked: the marks would stand in the graph, and not around its work.
+    A forward that torch.compile traces is not marked: the marks would be in the graph, and not around its work.
     """
 
     def __init__(self) -> None:

@@ -121,7 +121,7 @@ class RankTrace:
         origins: Where a trace says it directly: for the index of a work, the moment that started it.
         threads: Names of the threads.
         unknown: Categories that nobody here can read, and how many events each has.
-        foreign: Those of `unknown` whose events stand in no process of the host: they are of a device.
+        foreign: Those of `unknown` whose events are in no process of the host: they are of a device.
         skipped: Categories that hold nothing to measure, and how many events each has.
         faults: What is wrong with the trace itself: it ends early, its clocks run backwards, ...
         notes: What a reader of its figures must know beside that.

@@ -31,7 +31,7 @@ class Section(NamedTuple):
 
     Attributes:
         title: What it is about.
-        heads: Titles of the columns behind the first.
+        heads: Titles of the columns after the first.
         rows: Its rows, most important first.
         legend: What its columns mean, where their titles do not say it; None for nothing.
         is_sum: Whether its rows are the parts of a whole, so that none of them can be left out.

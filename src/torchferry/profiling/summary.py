@@ -48,7 +48,7 @@ _NOT_THE_PROGRAMS = ("torch/", "torchferry/", "<")
 """How functions of torch, of the recorder and of C begin in a stack."""
 
 _INSTANCE = re.compile(r"(?:\d+_+)+")
-"""What a vendor's library puts behind the name of each call, from its end: `allReduce__906_0_1`."""
+"""What a vendor's library puts after the name of each call, from its end: `allReduce__906_0_1`."""
 
 DISPATCHED = "dispatched"
 """By the operators of torch alone: what a plugin calls inside of one counts for it. Two vendors share only these."""

@@ -1,4 +1,4 @@
-"""What the values of a trace mean, whichever file they stand in: times, numbers, and what a kernel does by its name."""
+"""What the values of a trace mean, whichever file they are in: times, numbers, and what a kernel does by its name."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def number(value: object, default: int = -1) -> int:
 
 
 def is_no_number(value: object) -> bool:
-    """Return whether a value stands where a number belongs and can be none: a list, an object, or beyond 64 bits.
+    """Return whether a value is where a number belongs and can be none: a list, an object, or beyond 64 bits.
 
     Texts are not counted: profilers name threads and devices by them.
     """

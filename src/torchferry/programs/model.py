@@ -1,4 +1,4 @@
-"""What is known of a program: how it is started, what it needs, and its verdict."""
+"""The known facts about a program: how it is started, what it needs, and its verdict."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Start(NamedTuple):
     Attributes:
         command: The command, or the name of the script that an installation makes.
         place: Where it is written, as `file:line`.
-        arguments: What stands behind the program in the command.
-        assignments: What stands before it and is set for it alone, each as `NAME=value`.
+        arguments: What follows the program in the command.
+        assignments: What precedes it and is set for it alone, each as `NAME=value`.
     """
 
     command: str
@@ -53,7 +53,7 @@ class Start(NamedTuple):
 
     @property
     def is_of_service(self) -> bool:
-        """Whether a service starts it so, on a machine of its own, to test the project."""
+        """Whether a service starts it so, on its own machine, to test the project."""
         return is_of_integration(self.place)
 
 
@@ -103,7 +103,7 @@ class Program(NamedTuple):
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What stands behind it in the first command by which people start it."""
+        """What follows it in the first command by which people start it."""
         return next((start.arguments for start in self.starts if not start.is_of_service), ())
 
     def start_with(self, options: Iterable[str]) -> Start | None:
@@ -128,10 +128,10 @@ def _says(start: Start, option: str) -> bool:
 
 
 class Reachability(IntEnum):
-    """How surely a program comes to a place, the surest first."""
+    """How surely a program reaches a place, the surest first."""
 
     ALWAYS = 0
-    """Nothing stands between its start and the place but what holds by default."""
+    """Nothing is between its start and the place but what holds by default."""
 
     CHOSEN = 1
     """Whether it comes there depends on something that cannot be told from the code alone."""
@@ -149,7 +149,7 @@ class Step(NamedTuple):
     Attributes:
         path: The file.
         line: The line, from 1; 0 for a file without lines, such as a library.
-        text: What stands there, shortened.
+        text: What is there, shortened.
     """
 
     path: str
@@ -161,7 +161,7 @@ class Step(NamedTuple):
 
 
 class CallPath(NamedTuple):
-    """How a program comes to a place.
+    """How a program reaches a place.
 
     Attributes:
         reachability: How surely.
@@ -204,7 +204,7 @@ class Source(str, Enum):
 
 
 class Obstacle(NamedTuple):
-    """Something that the target does not have, where a program comes to it.
+    """Something that the target does not have, where a program reaches it.
 
     Attributes:
         what: Its name: a package, a compiled module.
@@ -346,7 +346,7 @@ class AcceptedPlace(NamedTuple):
 
 
 class JudgedProgram(NamedTuple):
-    """A program and what is known of it.
+    """A program and the known facts about it.
 
     Attributes:
         program: The program.
@@ -363,7 +363,7 @@ class JudgedProgram(NamedTuple):
         reached: The files of the project that it reaches.
         settled: The run that the verdict is from, or that settled nothing; None where it was not run.
         alternatives: What only another word of the command asks for: what a person decides then, and other builds.
-        unresolved: Those of `decisions` where nobody could tell what stands there.
+        unresolved: Those of `decisions` where nobody could tell what is there.
         accepted: The places that would be among `decisions`, had nobody decided that they stay.
     """
 
@@ -386,7 +386,7 @@ class JudgedProgram(NamedTuple):
 
     @property
     def undecided(self) -> tuple[Obstacle, ...]:
-        """What the target does not have and of which the code does not say whether the program comes to it."""
+        """What the target does not have and of which the code does not say whether the program reaches it."""
         return tuple(obstacle for obstacle in self.optional if obstacle.call_path.reachability is Reachability.CHOSEN)
 
     @property

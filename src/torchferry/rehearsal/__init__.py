@@ -62,7 +62,7 @@ def enable(
         target: `NAME` or `NAME@VERSION`, the version being the plugin's.
         card: Name of a card; without it, the target's usual one.
         devices: Number of devices, 1 to 16; 0 for as many as one card has.
-        profile: A TOML file that changes what is known of the card.
+        profile: A TOML file that changes the known facts about the card.
         faults: Faults such as `op=aten.addmm,kind=noise,scale=1e-2`.
         plugin: `installed` or the path of a wheel, for the vendor's own on a simulated driver; or `simulated`. Without
             it, the plugin that is installed where this machine has no card, else the simulated one; a warning says

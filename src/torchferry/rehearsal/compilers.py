@@ -2,7 +2,7 @@
 
 What inductor and the vendors' own compilers write needs the card's tools. Here each graph of the device is counted by
 the compiler that it was meant for, and is then computed operator by operator (torch's `aot_eager`), so that the rest of
-the program is judged: its operators, dtypes and memory, and what stands behind the compiled part. Graphs of the CPU go
+the program is judged: its operators, dtypes and memory, and what follows the compiled part. Graphs of the CPU go
 where they always go. Graph breaks and repeated compilations are those of the card, since dynamo makes them: they are
 counted by their line.
 """
@@ -257,7 +257,7 @@ def _make(package: str, target: Target, *_: Any, **__: Any) -> UnrehearsedCompil
 
 
 def _take_over_inductor(target: Target, module: ModuleType) -> None:
-    """A compiler of the program's own may give its graph to inductor; ahead of time nothing stands for it."""
+    """A compiler of the program's own may give its graph to inductor; ahead of time nothing represents it."""
     original, ahead = module.compile_fx, getattr(module, "compile_fx_aot", None)
     device = target.backend.DEVICE_TYPE
 

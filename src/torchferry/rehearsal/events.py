@@ -413,7 +413,7 @@ _folding = threading.local()
 def as_one(kind: str, subject: str) -> Iterator[None]:
     """Count the waits and copies within the block as one event: they are of torch's own making, not the program's.
 
-    The amount is that of the events of this kind within. What the card would refuse is an event of its own.
+    The amount is that of the events of this kind within. What the card would refuse is its own event.
     """
     if getattr(_folding, "amounts", None) is not None:
         yield

@@ -59,7 +59,7 @@ def start(package: str, *, known: bool = True) -> Plugin:
 class _MissingModules(MetaPathFinder):
     """Finds modules that the plugin has and that are not rehearsed, and notes imports of those that it lacks.
 
-    It stands last: what is rehearsed has a file.
+    It is last: what is rehearsed has a file.
     """
 
     def __init__(self, homes: dict[str, str], kind: str) -> None:
@@ -164,7 +164,7 @@ def redirect(path: str) -> None:
 def become(package: str, namespace: Namespace) -> None:
     """Make a namespace the package `package` itself, for plugins whose package is the device module.
 
-    The import system returns what stands in `sys.modules` after a package has run, and looks for the package's
+    The import system returns what is in `sys.modules` after a package has run, and looks for the package's
     submodules where its `__path__` says.
     """
     own = sys.modules[package]

@@ -1,7 +1,7 @@
 """What becomes of an exception that is about to be raised: who catches it, and whether the program goes on otherwise.
 
 The frames between the place and the end of the thread are asked from the innermost on: which `try` or
-`contextlib.suppress` stands around the line that is being executed, and whether it takes exceptions of this class.
+`contextlib.suppress` is around the line that is being executed, and whether it takes exceptions of this class.
 Handlers that raise again, or end the program, leave the exception to those around them. What torch, Python's library or
 the plugin catch on their own account is no matter of the program's; what they catch around the program's own code, as
 a thread or a test runner does, ends that part of the program.
@@ -139,7 +139,7 @@ _Block = ast.Try | ast.With | ast.AsyncWith
 
 @lru_cache(maxsize=2048)
 def _around(file: str, code: CodeType, line: int) -> tuple[Any, ...]:
-    """Return what stands around a line of a function and may catch, the innermost first.
+    """Return the context of a line of a function and may catch, the innermost first.
 
     To Python two codes are equal whose files differ, so that the file is asked for too.
     """
@@ -200,9 +200,9 @@ def _is_one_of(error: type[BaseException], named: ast.expr, frame: FrameType) ->
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
-    """Return what a dotted name stands for in a frame; None where it is something else, or not there.
+    """Return what a dotted name represents in a frame; None where it is something else, or not there.
 
-    Local names are not asked for: that would keep alive what they stand for, as long as the function runs.
+    Local names are not asked for: that would keep alive what they represent, as long as the function runs.
     """
     if isinstance(node, ast.Name):
         code = frame.f_code

@@ -66,7 +66,7 @@ class MemoryStats(NamedTuple):
 
 
 class LimitedKernels:
-    """What the kernels of the simulated device take, and those that stand for a plugin's."""
+    """What the kernels of the simulated device take, and those that represent a plugin's."""
 
     LIMIT_FUNCTIONS: Mapping[str, tuple[Any, list[Any]]] = {
         "ferry_set_kernel_limits": (None, [ctypes.c_char_p, ctypes.c_int]),
@@ -78,7 +78,7 @@ class LimitedKernels:
     _library: ctypes.CDLL
 
     def enter_formula(self, more: int) -> None:
-        """Say that a formula begins in this thread (1) that stands for one kernel, or has ended (-1)."""
+        """Say that a formula begins in this thread (1) that represents one kernel, or has ended (-1)."""
         self._library.ferry_enter_formula(more)
 
     def set_kernel_limits(self, limits: str, *, refuse: bool) -> None:

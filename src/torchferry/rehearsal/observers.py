@@ -82,7 +82,7 @@ def _watch_type(device_type: str) -> None:
 
 
 def _comparisons(file: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines on which a file compares the type of a device with CUDA's, and what stands there."""
+    """Yield the lines on which a file compares the type of a device with CUDA's, and what is there."""
     text = "".join(linecache.getlines(file))
     if _CUDA not in text:
         return

@@ -56,7 +56,7 @@ def modes(profile: Profile) -> Modes:
 
 
 def _on_cpu(name: str, composed: frozenset[str]) -> list[str]:
-    """Return the operators with a name, with or without overload, that the CPU has a kernel of its own for."""
+    """Return the operators with a name, with or without overload, that the CPU has its own kernel for."""
     wanted = f"aten::{name}"
     found = [each for each in _operators() if wanted in (each, each.partition(".")[0])]
     if not found:

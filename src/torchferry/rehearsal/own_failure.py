@@ -1,4 +1,4 @@
-"""Why a command failed for a reason of its own: the tables of messages, and a plugin that is another target's."""
+"""Why a command failed for its own reason: the tables of messages, and a plugin that is another target's."""
 
 from __future__ import annotations
 

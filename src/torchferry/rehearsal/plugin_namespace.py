@@ -106,7 +106,7 @@ class Plugin:
         profile: The card.
         native: The simulated device.
         namespace: The module in place of `torch.cuda`; without names for a plugin that has no such module.
-        elsewhere: What stands at other places of the plugin's packages, by its full path.
+        elsewhere: What is at other places of the plugin's packages, by its full path.
     """
 
     target: Target
@@ -191,7 +191,7 @@ def has_modules(target: Target, path: str) -> bool:
 
 
 def stand_in(target: Target, label: str, path: str) -> object | None:
-    """Return what stands for a name that the plugin has and the rehearsal does not do; None where it has none."""
+    """Return what represents a name that the plugin has and the rehearsal does not do; None where it has none."""
     row = _row(target, path)
     if row is not None and row.status != "unknown":
         return None  # the table knows better what is behind the name
@@ -255,7 +255,7 @@ def _below(path: str, namespace: str) -> bool:
 
 
 def _value(path: str, row: Row, available: Mapping[str, object], label: str) -> object | None:
-    """Return what stands at `path`, or None for a module."""
+    """Return what is at `path`, or None for a module."""
     name = row.name[len(_PREFIX) :]
     if row.name in cuda.modules():
         return None
@@ -282,7 +282,7 @@ def _named(value: object | None, path: str) -> object | None:
 def not_rehearsed(path: str, label: str) -> Any:
     """Return a class or function that raises when it is called.
 
-    A name that begins with a capital letter is a class, so that it can stand in `isinstance` and in annotations.
+    A name that begins with a capital letter is a class, so that it can be in `isinstance` and in annotations.
     """
     name = path.rpartition(".")[2]
     message = f"{path} exists in {label} but is not rehearsed"

@@ -74,7 +74,7 @@ _UNKNOWN: dict[str, Message] = {
 
 @dataclass(frozen=True)
 class Profile:
-    """What a rehearsal imitates. A fact that is not known has the value that CUDA has, and stands in `unknown`.
+    """What a rehearsal imitates. A fact that is not known has the value that CUDA has, and is in `unknown`.
 
     Attributes:
         target: Name of the backend.
@@ -203,7 +203,7 @@ def make_profile(target: Target, card: str = "", devices: int = 0, file: Path | 
     unknown: list[str] = []
 
     def known(key: str, fact: Any, otherwise: Any, of: str = "") -> Any:
-        """Return the user's value for `key`, else the fact, else what stands for an unknown one."""
+        """Return the user's value for `key`, else the fact, else what represents an unknown one."""
         value = own.get(key, fact)
         if not isinstance(value, Unknown):
             return value

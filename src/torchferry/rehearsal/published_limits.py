@@ -15,7 +15,7 @@ _EVERY = (1 << 64) - 1
 
 
 class FormulaNesting:
-    """Tells the device which formulas are under way that stand for one kernel: no limit holds for what they consist of.
+    """Tells the device which formulas are under way that represent one kernel: no limit holds for what they consist of.
 
     Attributes:
         enter: Called with 1 where one begins in this thread, and with -1 where it ends.

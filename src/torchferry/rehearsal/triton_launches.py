@@ -68,7 +68,7 @@ def _text_of(annotation: object) -> str:
 
 
 def _definition_line(function: Any) -> int:
-    """Return the line of `def`, which stands below the decorators."""
+    """Return the line of `def`, which is below the decorators."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):

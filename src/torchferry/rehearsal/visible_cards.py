@@ -11,7 +11,7 @@ from torchferry.rehearsal.config import Rehearsal
 
 
 def environment_notes(rehearsal: Rehearsal, environment: Mapping[str, str]) -> Iterator[Message]:
-    """Yield what is amiss with the variables that choose cards: a list that asks for more, and names nobody reads."""
+    """Yield what is amiss with the variables that choose cards: a list that requests more, and names nobody reads."""
     target = rehearsal.resolved()
     name = target.backend.VISIBLE_DEVICES
     value = "" if isinstance(name, Unknown) else environment.get(name, "")

@@ -24,7 +24,7 @@ _VERBS = frozenset({
 """What a part of a remark of a table begins with that says what to do, such as `use the CPU build of torch`."""
 
 _LONGEST_TOLD = 44
-"""Characters of such a part that stands in a row above the text that says it too."""
+"""Characters of such a part that is in a row above the text that says it too."""
 
 
 class DecisionChoice(NamedTuple):
@@ -36,7 +36,7 @@ class DecisionChoice(NamedTuple):
         cost: What it costs.
         brief: What it is in few words, as a list of decisions has it.
         is_told: Whether the text of the decision says this too.
-        shortest: What it is where that text stands below; None for what it is in few words.
+        shortest: What it is where that text is below; None for what it is in few words.
     """
 
     name: str

@@ -16,7 +16,7 @@ _HEADER = ("code", "grade", "blocker", "path", "line", "column", "message", "sni
 def render(report: Report, lang: str) -> str:
     """Return the report as CSV, one finding a row.
 
-    Rows of the grades `failure`, `program`, `package` and `not examined` stand before the findings, without a code.
+    Rows of the grades `failure`, `program`, `package` and `not examined` precede the findings, without a code.
     """
     rows: list[Sequence[object]] = [_HEADER]
     for failure in report.failures:

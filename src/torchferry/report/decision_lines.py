@@ -25,7 +25,7 @@ _LONGEST_SUBJECT = 32
 """Columns of the name of a thing in a row: a longer one is cut, and whole in `torchferry show`."""
 
 _LEAST_BEHIND_SUBJECT = 48
-"""Columns that the answers have where the name of the thing stands before them."""
+"""Columns that the answers have where the name of the thing precedes them."""
 
 _LEAST_ANSWERS = 24
 """Columns that the answers of a row have in any case."""
@@ -49,7 +49,7 @@ _MOST_IDS = 60
 
 
 def decision_lines(decisions: Sequence[ReportedDecision], target: str, layout: TextLayout) -> Iterator[str]:
-    """Yield decisions behind an empty line: a row for each; with `-v` their whole text and all places.
+    """Yield decisions after an empty line: a row for each; with `-v` their whole text and all places.
 
     Args:
         decisions: The decisions.
@@ -107,7 +107,7 @@ class DecisionRow(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What stands behind the ids, uncut and without places."""
+        """What follows the ids, uncut and without places."""
         return f"{self.words}{BETWEEN_ANSWERS.join(self.answers)}"
 
     @property

@@ -40,11 +40,11 @@ class ReportedDecision(NamedTuple):
         findings: Its places, the worst first.
         places: All of them, with those in packages of an environment.
         is_fix: Whether torchferry has an edit for each place, which a person reads first.
-        is_unresolved: Whether nobody could tell what stands at its places.
+        is_unresolved: Whether nobody could tell what is at its places.
         stopped: The programs that it stops.
         undecided: Those of which the files do not say whether they need it.
         waiting: The others that reach one of its places as they are started.
-        ways: How programs come to one of its places, each with the title of the program, where that was followed.
+        ways: How programs reach one of its places, each with the title of the program, where that was followed.
     """
 
     id: str
@@ -95,7 +95,7 @@ class _DecisionGroup:
         self.programs: dict[str, int] = {}
 
     def reached_by(self, program: str, rank: int) -> None:
-        """Note a program: 0 where it is stopped, 1 where nobody can tell, 2 where it reaches a place."""
+        """Note a program: 0 where it is stopped, 1 where it is unknown, 2 where it reaches a place."""
         self.programs[program] = min(rank, self.programs.get(program, rank))
 
 

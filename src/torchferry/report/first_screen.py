@@ -1,6 +1,6 @@
 """The first screen of a report: programs by verdict, what to decide first, the commands that come next.
 
-What it says stands for itself, since a page says it too; the functions that take a layout write it as text.
+What it says represents itself, since a page says it too; the functions that take a layout write it as text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_IN_LINE = 4
 """Decisions that share a line there."""
 
 _BETWEEN_ROWS = ";  "
-"""What stands between rows that share a line."""
+"""The text between rows that share a line."""
 
 _LEAST_ROOM = 4
 """Lines of the first screen that the decisions have in any case."""
@@ -279,7 +279,7 @@ def _with_texts(
 def _grouped(rows: Iterable[DecisionRow], first: Container[str], target: str, layout: TextLayout) -> list[DecisionRow]:
     """Return rows of which those with the same answers are one, in the order of their first ones.
 
-    So many share a row that their ids leave room for the answers. What stops programs stands beside nothing else, and
+    So many share a row that their ids leave room for the answers. What stops programs is next to nothing else, and
     what comes first (`first` has the ids) beside nothing that does not.
     """
     groups: list[list[DecisionRow]] = []
@@ -363,7 +363,7 @@ def first_text(report: Report, decision: ReportedDecision, lang: str) -> str:
 
 
 def first_decisions(report: Report, shown: ScreenDecisions, layout: TextLayout) -> Iterator[str]:
-    """Yield what there is to decide, behind an empty line; nothing where nothing is."""
+    """Yield what there is to decide, after an empty line; nothing where nothing is."""
     if not shown.lines:
         return
     yield ""
@@ -471,7 +471,7 @@ def without_command(report: Report) -> Message | None:
 def next_commands(
     report: Report, first: Sequence[ReportedDecision], paths: Sequence[str], layout: TextLayout
 ) -> Iterator[str]:
-    """Yield the commands that come next as text, behind an empty line."""
+    """Yield the commands that come next as text, after an empty line."""
     lang = layout.lang
     steps = [*next_steps(report, first, paths)]
     alone = None if steps else without_command(report)

@@ -54,7 +54,7 @@ def render(report: Report, lang: str) -> str:
 
 
 def head_lines(report: Report, lang: str) -> Iterator[str]:
-    """Yield what stands below the verdict: what was examined, the account of words, and what is assumed."""
+    """Yield what is below the verdict: what was examined, the account of words, and what is assumed."""
     examined = say_plural(
         "{root}: {count} file examined for {target}",
         "{root}: {count} files examined for {target}",
@@ -119,7 +119,7 @@ def account_message(words: WordAccount) -> Message:
 
 
 def program_lines(report: Report, lang: str, paint: Paint | None = None, verbose: bool = False) -> Iterator[str]:
-    """Yield the programs with their verdicts, behind an empty line; with `verbose` all, and all that is to be said."""
+    """Yield the programs with their verdicts, after an empty line; with `verbose` all, and all that is to be said."""
     paint = paint or plain
     if not report.programs:
         return
@@ -140,7 +140,7 @@ def program_lines(report: Report, lang: str, paint: Paint | None = None, verbose
 
 
 def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what blocks, behind an empty line; nothing when nothing does."""
+    """Yield what blocks, after an empty line; nothing when nothing does."""
     paint = paint or plain
     if not report.blockers:
         return
@@ -153,7 +153,7 @@ def blocker_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
 
 
 def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what packages of the environment need a look, behind an empty line; nothing where none was named."""
+    """Yield what packages of the environment need a look, after an empty line; nothing where none was named."""
     paint = paint or plain
     if not report.packages:
         return
@@ -176,7 +176,7 @@ def package_lines(report: Report, lang: str, paint: Paint | None = None) -> Iter
 
 
 def unexamined_lines(report: Report, lang: str, paint: Paint | None = None) -> Iterator[str]:
-    """Yield what was not looked at, behind an empty line; nothing where everything was."""
+    """Yield what was not looked at, after an empty line; nothing where everything was."""
     paint = paint or plain
     if not report.unexamined:
         return
@@ -189,7 +189,7 @@ def unexamined_lines(report: Report, lang: str, paint: Paint | None = None) -> I
 
 
 def failure_lines(report: Report, lang: str) -> Iterator[str]:
-    """Yield on which files torchferry failed and how, each behind an empty line."""
+    """Yield on which files torchferry failed and how, each after an empty line."""
     for failure in report.failures:
         yield ""
         yield say(

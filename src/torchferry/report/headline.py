@@ -22,7 +22,7 @@ def verdict_sentence(report: Report, *, is_brief: bool = False) -> Message:
 
     Args:
         report: The report.
-        is_brief: Whether the programs stand below it, and what is to be done: where programs differ, what they lack
+        is_brief: Whether the programs are below it, and what is to be done: where programs differ, what they lack
             is not named then, nor what is to be done.
     """
     work = work_and_unresolved(report)
@@ -196,7 +196,7 @@ def _ready(report: Report, *, is_brief: bool) -> Message:
 
 
 def _incomplete(report: Report, why: Message, work: Message | None) -> Message:
-    """Return the verdict where a file was not examined: what is known of the rest, and that it is not all."""
+    """Return the verdict where a file was not examined: the known facts about the rest, and that it is not all."""
     target = report.target_title
     if report.blockers:
         return say(

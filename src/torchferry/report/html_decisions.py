@@ -151,7 +151,7 @@ class _DecisionWriter:
         return folded_list(items, OPEN, say_in("HTML report", "More places: "), self._context)
 
     def _waiting(self, decision: ReportedDecision) -> Iterator[str]:
-        """Yield the programs that wait, folded, and how they come to the places."""
+        """Yield the programs that wait, folded, and how they reach the places."""
         if not decision.programs:
             return
         context = self._context
@@ -246,7 +246,7 @@ def _programs_elsewhere(command: str) -> Message:
 
 
 def folded_list(items: Sequence[str], most: int, title: Message, context: HtmlContext) -> str:
-    """Return items as a list; those behind the first ones are folded, and counted in the title."""
+    """Return items as a list; those after the first ones are folded, and counted in the title."""
     first, rest = "".join(items[:most]), items[most:]
     if not rest:
         return f'<ul class="at">{first}</ul>'

@@ -127,7 +127,7 @@ def _parts(context: HtmlContext, programs: Mapping[str, str]) -> Iterator[HtmlPa
 
 
 def _top(context: HtmlContext, parts: Sequence[HtmlPart]) -> Iterator[str]:
-    """Yield what stands above the report: a link for the keyboard, and the button for light and dark."""
+    """Yield what is above the report: a link for the keyboard, and the button for light and dark."""
     for part in parts[:1]:
         skip = context.text(say_in("HTML report", "Skip to the findings"))
         yield f'<a class="skip" href="#{part.id}">{skip}</a>'

@@ -210,7 +210,7 @@ def program_ids(context: HtmlContext) -> dict[str, str]:
 
 
 def program_part(context: HtmlContext, ids: Mapping[str, str]) -> HtmlPart | None:
-    """Return the programs with their verdicts, and what stands behind them; those together that share it."""
+    """Return the programs with their verdicts, and what follows them; those together that share it."""
     count = len(context.report.programs)
     if not count:
         return None
@@ -241,7 +241,7 @@ def _verdict(context: HtmlContext, judged: JudgedProgram) -> str:
 
 
 def _reason(context: HtmlContext, reason: Reason) -> str:
-    """Return what stands behind a verdict, with links to the decisions that it is about."""
+    """Return what follows a verdict, with links to the decisions that it is about."""
     words = context.text(reason.words)
     ids = [text(each) for each in reason.decisions]
     if len(ids) == 1 and reason.steps:

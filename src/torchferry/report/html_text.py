@@ -43,7 +43,7 @@ class HtmlContext(NamedTuple):
         return text(message.render(self.lang))
 
     def marked(self, message: Message) -> str:
-        """Return a message as HTML, with what stands between backquotes set as code."""
+        """Return a message as HTML, with the text between backquotes set as code."""
         return marked(message.render(self.lang))
 
     def title(self, message: Message) -> str:
@@ -61,8 +61,8 @@ class HtmlPart(NamedTuple):
     Attributes:
         name: What its heading is referred to by.
         title: The heading, as HTML.
-        body: What stands below it, as HTML.
-        has_findings: Whether findings stand in it, which the filter shows and hides.
+        body: What is below it, as HTML.
+        has_findings: Whether findings are in it, which the filter shows and hides.
     """
 
     name: str
@@ -92,7 +92,7 @@ def clipped(line: str) -> str:
 
 
 def marked(value: str) -> str:
-    """Return a message as HTML, with what stands between backquotes set as code."""
+    """Return a message as HTML, with the text between backquotes set as code."""
     return _CODE.sub(r"<code>\1</code>", text(value))
 
 

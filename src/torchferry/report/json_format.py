@@ -229,7 +229,7 @@ def _reason_object(obstacle: Obstacle, lang: str, *, decision: bool = False) -> 
 
 
 def package_object(package: Inspected, lang: str) -> dict[str, Any]:
-    """Return what is known of one package as JSON holds it: the weightiest places, all of them counted."""
+    """Return the known facts about one package as JSON holds it: the weightiest places, all of them counted."""
     return {
         "package": package.package,
         "distribution": package.distribution,

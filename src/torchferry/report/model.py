@@ -57,7 +57,7 @@ class ProjectVerdict(str, Enum):
     """Some places need a decision."""
 
     MAY_NEED = "may need"
-    """Whether some programs come to something that does not exist on the target stands in no file."""
+    """Whether some programs come to something that does not exist on the target is in no file."""
 
     BLOCKED = "blocked"
     """Something the project needs does not exist on the target."""
@@ -194,7 +194,7 @@ class Report(NamedTuple):
 
     @property
     def unresolved(self) -> tuple[Location, ...]:
-        """The places where nobody could tell what stands there: of findings, and of imports by a computed name."""
+        """The places where nobody could tell what is there: of findings, and of imports by a computed name."""
         of_programs = (place for judged in self.programs for place in judged.unresolved)
         return tuple(dict.fromkeys((*(finding.location for finding in self._unresolved_findings), *of_programs)))
 

@@ -1,4 +1,4 @@
-"""The part of a report about CUDA C++: what each file has, what stands in the way, and the command that ports it.
+"""The part of a report about CUDA C++: what each file has, the content of the way, and the command that ports it.
 
 Imported late: most projects have none.
 """
@@ -75,7 +75,7 @@ def native_object(native: NativeSurvey, lang: str) -> dict[str, Any]:
 
 
 def native_part(native: NativeSurvey, context: HtmlContext) -> HtmlPart:
-    """Return the part as it stands on a page: all files, and below each kind the places to look at."""
+    """Return the part as it is on a page: all files, and below each kind the places to look at."""
     title = say("CUDA C++: {summary}", summary=native.headline())
     return HtmlPart("native", context.text(title), [*_native_html(native, context)])
 

@@ -1,4 +1,4 @@
-"""How the programs of a report are told: the verdict of each in words, and the way to what stands in it."""
+"""How the programs of a report are told: the verdict of each in words, and the way to what is in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands behind the verdicts of programs, and which programs share it."""
+"""What follows the verdicts of programs, and which programs share it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SUBJECTS = 3
 
 
 class Reason(NamedTuple):
-    """What stands behind a verdict.
+    """What follows a verdict.
 
     Attributes:
         words: What it is.
@@ -47,7 +47,7 @@ def program_groups(programs: Sequence[JudgedProgram], decisions: Decisions) -> l
 
 
 def reasons_of(group: Sequence[JudgedProgram], decisions: Decisions, *, whole: bool) -> Iterator[Reason]:
-    """Yield what stands behind the verdict of programs that share it, each thing once, as the first one has it.
+    """Yield what follows the verdict of programs that share it, each thing once, as the first one has it.
 
     Args:
         group: The programs.

@@ -67,7 +67,7 @@ def lines(decision: ReportedDecision, target: str, read: ReadLines, asked: str, 
 
 
 def _entry_lines(decision: ReportedDecision, target: str, layout: TextLayout) -> Iterator[str]:
-    """Yield what the file of decisions takes for an answer by hand, behind an empty line; `by` is to be filled in."""
+    """Yield what the file of decisions takes for an answer by hand, after an empty line; `by` is to be filled in."""
     name = Target.named(target).name
     for choice in choices_of(decision, target):
         if choice.name:
@@ -81,7 +81,7 @@ def _entry_lines(decision: ReportedDecision, target: str, layout: TextLayout) ->
 
 
 def _way_lines(ways: Sequence[tuple[str, Obstacle]], layout: TextLayout) -> Iterator[str]:
-    """Yield how programs come to a decision, behind an empty line: what all ways hang on is said once, before them."""
+    """Yield how programs reach a decision, after an empty line: what all ways hang on is said once, before them."""
     if not ways:
         return
     lang = layout.lang

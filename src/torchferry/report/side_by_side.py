@@ -186,7 +186,7 @@ def _changed(old: list[str], new: list[str], left: int, right: int) -> Iterator[
 
 
 def _paired(old: list[str], new: list[str]) -> list[tuple[str | None, str | None]]:
-    """Pair the lines of a changed block so that like stands beside like, in order."""
+    """Pair the lines of a changed block so that like is next to like, in order."""
     if (
         len(old) == len(new)
         or not old
@@ -246,7 +246,7 @@ def _words(old_line: str, new_line: str) -> tuple[tuple[LinePart, ...], tuple[Li
 
 
 def _ends(before: str, after: str) -> tuple[tuple[LinePart, ...], tuple[LinePart, ...]]:
-    """Mark what stands between the common start and the common end of two long lines."""
+    """Mark the text between the common start and the common end of two long lines."""
     shortest = min(len(before), len(after))
     head = _common(before, after, shortest)
     tail = _common(before[::-1], after[::-1], shortest - head)

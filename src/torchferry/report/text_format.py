@@ -85,7 +85,7 @@ def lines(report: Report, layout: TextLayout, paths: Sequence[str] = (".",)) -> 
 
 
 def _verdict(report: Report, layout: TextLayout, *, is_brief: bool = False) -> Iterator[str]:
-    """Yield the verdict in lines; `is_brief` where the programs and what is to be done stand below it."""
+    """Yield the verdict in lines; `is_brief` where the programs and what is to be done are below it."""
     verdict = verdict_sentence(report, is_brief=is_brief).render(layout.lang)
     return layout._replace(width=layout.width if layout.is_terminal else LONGEST).wrapped(verdict, "")
 
@@ -144,7 +144,7 @@ def _head(report: Report, layout: TextLayout) -> Iterator[str]:
 def _briefly(
     report: Report, decisions: Decisions, shown: ScreenDecisions, layout: TextLayout, paths: Sequence[str]
 ) -> Iterator[str]:
-    """Yield what stands below the first screen of a short report, each kind in a line or two."""
+    """Yield what is below the first screen of a short report, each kind in a line or two."""
     if len(report.programs) < FEW:
         yield from _programs(report, decisions, layout)
     unverified = unverified_row(report)
@@ -177,7 +177,7 @@ def _behind_empty_line(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _native(report: Report, layout: TextLayout) -> Iterator[str]:
-    """Yield what there is of CUDA C++, and the command that ports it: with `-v` file by file, behind an empty line."""
+    """Yield what there is of CUDA C++, and the command that ports it: with `-v` file by file, after an empty line."""
     if report.native is None:
         return
     from torchferry.report.native import native_line, native_lines  # imported late: most projects have no C++
@@ -214,7 +214,7 @@ def _programs(report: Report, decisions: Decisions, layout: TextLayout) -> Itera
 
 
 def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
-    """Yield what was not read, each reason once, and what could not be resolved; with `-v` behind an empty line."""
+    """Yield what was not read, each reason once, and what could not be resolved; with `-v` after an empty line."""
     unread = [*unread_reasons(report.programs)]
     unresolved = report.decisions.unresolved
     if not unread and not unresolved:
@@ -236,7 +236,7 @@ def unresolved_lines(report: Report, layout: TextLayout) -> Iterator[str]:
 
 
 def _reason_line(reason: Reason, layout: TextLayout) -> str:
-    """Return what stands behind a verdict in one line: of a long way its two ends, or its end alone."""
+    """Return what follows a verdict in one line: of a long way its two ends, or its end alone."""
     words, verbose = visible(reason.words.render(layout.lang)), layout.verbose
     steps = [visible(step) for step in reason.steps]
     if not steps:
@@ -253,7 +253,7 @@ def _ends_of(steps: Sequence[str]) -> str:
 
 
 def accepted_lines(report: Report, layout: TextLayout) -> Iterator[str]:
-    """Yield the places that somebody has accepted as they are, behind an empty line."""
+    """Yield the places that somebody has accepted as they are, after an empty line."""
     if not report.accepted:
         return
     yield ""

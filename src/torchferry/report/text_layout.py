@@ -36,7 +36,7 @@ class TextLayout(NamedTuple):
         verbose: Whether each program is shown with its reasons, each decision with its whole text and all places, and
             every finding behind them.
         width: Columns of the first screen and of running text; a longer line of a list is cut there.
-        is_terminal: Whether a person sees it as it is written; elsewhere the verdict stands in one line.
+        is_terminal: Whether a person sees it as it is written; elsewhere the verdict is in one line.
     """
 
     lang: str
@@ -70,7 +70,7 @@ class TextLayout(NamedTuple):
             text: The text.
             indent: What each line begins with.
             most: How many lines there may be; the last of them says with three dots that there is more.
-            behind: What those behind the first begin with, where that is something else.
+            behind: What those after the first begin with, where that is something else.
         """
         lines = list(self._broken(text, indent, behind))
         if most is None or len(lines) <= most:
@@ -90,7 +90,7 @@ class TextLayout(NamedTuple):
         yield from self._replace(width=LONGEST)._broken(text, indent, indent + "    ")
 
     def _broken(self, text: str, indent: str, behind: str | None = None) -> Iterator[str]:
-        """Yield a text in lines; `behind` is what those behind the first begin with, where that is something else."""
+        """Yield a text in lines; `behind` is what those after the first begin with, where that is something else."""
         line, columns = indent, display_width(indent)
         room = min(self.width, LONGEST)
         if behind is None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Analysis(NamedTuple):
-    """What is known of a project.
+    """The known facts about a project.
 
     Attributes:
         examined: Its files, in order of their paths.
@@ -150,7 +150,7 @@ def analyse(request: Request, meanwhile: Callable[[], None] | None = None) -> An
 
 
 def _engine(request: Request, project: Project, finish: Callable[[FileResult], FileResult] | None = None) -> Engine:
-    """Return what examines the files of a project as it is asked for."""
+    """Return what examines the files of a project as it is requested."""
     return Engine(
         request.root,
         request.target,
@@ -209,7 +209,7 @@ def programs_of(request: Request, analysis: Analysis, before: Mapping[str, FileR
 
     Args:
         request: What was examined and how.
-        analysis: What is known of the project.
+        analysis: The known facts about the project.
         before: What was known of files that were migrated since.
     """
     roles = analysis.roles
@@ -249,7 +249,7 @@ def _users_of_exports(
 
 
 def _may_say_one(project: Project | None, path: str, names: set[str]) -> bool:
-    """Whether one of some names stands in the text of a Python file; of a notebook, whose text is JSON, it may."""
+    """Whether one of some names is in the text of a Python file; of a notebook, whose text is JSON, it may."""
     if project is None or path not in project.paths:
         return True
     source = project.text(path)

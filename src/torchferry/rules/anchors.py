@@ -64,7 +64,7 @@ def anchored(findings: Sequence[Finding], context: Context) -> list[Finding]:
 
 
 class _Occurrences:
-    """Counts how often a text stands in a file, in CUDA's words, so that a renamed place counts as it did before.
+    """Counts how often a text is in a file, in CUDA's words, so that a renamed place counts as it did before.
 
     Args:
         context: The file.
@@ -83,7 +83,7 @@ class _Occurrences:
         self._counted: dict[tuple[str, int], tuple[int, int]] = {}
 
     def before(self, text: str, start: int, end: int) -> int:
-        """Return how often a text stands between two offsets; `end` never goes back for a text.
+        """Return how often a text is between two offsets; `end` never goes back for a text.
 
         It is 0 in a file with so many different places that looking for each of them takes too long.
         """
@@ -122,7 +122,7 @@ def in_cuda_words(target: Target, text: str) -> str:
 
 
 def _in_place_of_call(match: re.Match[str]) -> str:
-    """Return what stands where a portable name does: `torch.cuda` itself, or a literal."""
+    """Return what is where a portable name does: `torch.cuda` itself, or a literal."""
     if match["module"]:
         return "cuda"
     if match["variable"]:

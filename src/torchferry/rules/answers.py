@@ -69,7 +69,7 @@ def consequence_of(
     Args:
         context: The file of the condition.
         condition: The condition; where another part of it may still decide, nothing is said.
-        followed_answers: What is known of the answers in this file; what is found out is added.
+        followed_answers: The known facts about the answers in this file; what is found out is added.
     """
     if not condition.needed:
         return None
@@ -140,7 +140,7 @@ class AskedAnswer(NamedTuple):
 
     Attributes:
         context: The file.
-        use: Where the answer stands in the condition.
+        use: Where the answer is in the condition.
         condition: The condition.
         positive: Whether it is true where the answer is yes.
         needed: Whether it is so by the answer alone.

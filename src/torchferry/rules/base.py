@@ -239,7 +239,7 @@ class PythonContext(Context):
 class Rule:
     """Finds one kind of CUDA dependence.
 
-    A subclass lives in a module of its own, whose docstring is the rule's page: the first line says what is
+    A subclass lives in its own module, whose docstring is the rule's page: the first line says what is
     found, the rest why it matters and what to do. Its Chinese is in `locale/zh/LC_MESSAGES/rules.po`.
     """
 
@@ -280,7 +280,7 @@ class Rule:
     """Whether it finds what versions refuse that come with a plugin's torch: a program without torch keeps its own."""
 
     UNRESOLVED: ClassVar[bool] = False
-    """Whether nobody could tell what stands at its places: verdicts count them apart from decisions."""
+    """Whether nobody could tell what is at its places: verdicts count them apart from decisions."""
 
     WHEN_PORTED: ClassVar[WhenPorted] = WhenPorted.STAYS
     """What becomes of a finding about a file that `torchferry port` has ported."""
@@ -393,7 +393,7 @@ def calls_by(context: PythonContext, references: Iterable[Reference]) -> Iterato
 class OncePerBlock:
     """Leaves out findings that say again what one in the same block of statements says: they are one decision.
 
-    A program may come to any block, so that what another one says is a finding of its own.
+    A program may come to any block, so that what another one says is its own finding.
     """
 
     def __init__(self, file: PythonFile) -> None:

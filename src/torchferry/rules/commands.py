@@ -73,7 +73,7 @@ def is_of_service(path: str) -> bool:
 
 
 def words_of_options(context: Context) -> dict[int, str]:
-    """Return the options whose values stand in the lists of a file, such as `args: [--device, cuda]`, by their offset.
+    """Return the options whose values are in the lists of a file, such as `args: [--device, cuda]`, by their offset.
 
     Rules about settings leave these values to those about command lines.
     """

@@ -183,7 +183,7 @@ class Engine:
         return with_written_files(examined, document, of_file)
 
     def not_examined(self, entry: Entry, message: Message) -> FileResult:
-        """Return the result of a file whose examination did not come to its end."""
+        """Return the result of a file whose examination did not reach its end."""
         return self._problem(entry, TooCostlyFile, message)
 
     def _problem(self, entry: Entry, problem: type[FileProblem], message: Message, line: int = 0) -> FileResult:

@@ -1,4 +1,4 @@
-"""What is known of a file after it was examined, and which findings the user wants."""
+"""The known facts about a file after it was examined, and which findings the user wants."""
 
 from __future__ import annotations
 

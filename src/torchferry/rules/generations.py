@@ -35,7 +35,7 @@ class CapabilityRead(NamedTuple):
         place: Where the value is read, in this file.
         asked: What is asked of the card, for messages; None where it does not tell the generation.
         uses: The uses of the value that decide something by it, or may refuse None, in source order.
-        is_renamed: Whether the target's name of the function stands there.
+        is_renamed: Whether the target's name of the function is there.
         has_default: Whether something else is read where the properties have no such field.
     """
 

@@ -29,7 +29,7 @@ _KEEPS_ERRORS = frozenset({"try_import", "LazyImport"})
 
 
 class Guard(Enum):
-    """What stands between a place and the program that runs into it."""
+    """The text between a place and the program that runs into it."""
 
     NONE = "none"
     """The place is reached when its file is imported or started."""
@@ -45,7 +45,7 @@ def without(guard: Guard, effect: Effect) -> tuple[Grade, Effect]:
     """Return the grade and the effect of what the target lacks; code that copes with its absence needs nothing.
 
     Args:
-        guard: What stands around the place.
+        guard: The context of the place.
         effect: The effect where nothing copes with the absence.
     """
     return (Grade.NOTE, Effect.NOTHING) if guard is Guard.COPES else (Grade.MANUAL, effect)
@@ -72,7 +72,7 @@ def is_attempted(context: PythonContext, node: ast.AST) -> bool:
 
 
 def guard_of(file: PythonFile, node: ast.AST, error: str = "") -> Guard:
-    """Return what stands around a place: a `try` that goes on without it, a test, a function, or nothing.
+    """Return the context of a place: a `try` that goes on without it, a test, a function, or nothing.
 
     Args:
         file: The file.
@@ -99,7 +99,7 @@ def guard_of(file: PythonFile, node: ast.AST, error: str = "") -> Guard:
 
 
 def guard_of_import(context: PythonContext, place: ast.AST, error: str = "") -> Guard:
-    """Return what stands around an import, also of a call that fails only where what it gives back is used."""
+    """Return the context of an import, also of a call that fails only where what it gives back is used."""
     guard = guard_of(context.file, place, error)
     imported = import_of(context.names, place) if isinstance(place, ast.Call) else None
     if imported is None or imported.how is ImportTime.AT_ONCE or guard is Guard.COPES:

@@ -1,7 +1,7 @@
 """What a condition guards: condition and guarded code change together, or neither does.
 
 Of `if torch.cuda.is_available(): torch.cuda.Stream()`, the condition rewritten alone lets the program fail where it
-would have gone another way; the stream rewritten alone is skipped in silence. A condition need not stand at the code
+would have gone another way; the stream rewritten alone is skipped in silence. A condition need not be at the code
 that it decides about: it is kept in a variable or attribute, returned by a function, left early from (`if not ...:
 return`), or the first part of `a and b`.
 
@@ -325,7 +325,7 @@ class _Guards:
     def _unite_equal(self, conditions: Sequence[Condition]) -> None:
         """Unite equal conditions of a function: what one prepares, another uses.
 
-        A condition that chooses a device, and nothing else, stands by itself.
+        A condition that chooses a device, and nothing else, is by itself.
         """
         first: dict[tuple[ast.AST, str], str] = {}
         inside: dict[ast.AST, list[ast.AST]] = {}  # what a condition guards -> places of findings in it
@@ -541,7 +541,7 @@ _ABOUT_CARD = frozenset({CAPABILITY, NAME, PROPERTIES, f"{cuda.NAMESPACE}.curren
 
 _KEPT_BY = (ast.Assign, ast.AnnAssign, ast.Return)
 _KEPT = (*_KEPT_BY, ast.JoinedStr, ast.BinOp)
-"""What may stand between a device and the code that a condition guards, where nothing is done but keep the device."""
+"""What may be between a device and the code that a condition guards, where nothing is done but keep the device."""
 
 
 def _includes_target(context: PythonContext, finding: Finding, node: ast.AST) -> bool:

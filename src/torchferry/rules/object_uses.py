@@ -13,7 +13,7 @@ from torchferry.source.flow.syntax import last_name
 def expressions_of(
     flow: ValueFlow, origins: Iterable[TracedExpression], same: Set[str]
 ) -> Iterator[tuple[TracedExpression, ast.AST | None]]:
-    """Yield the expressions that are an object, each with what stands around it.
+    """Yield the expressions that are an object, each with the context of it.
 
     Args:
         flow: Follows the values of the file.

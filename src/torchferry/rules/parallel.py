@@ -126,14 +126,14 @@ def _fork(engine: Engine, shares: Sequence[Sequence[Entry]], rewrite: bool, queu
 
 
 def _collect(child: forks.Child) -> _Collected:
-    """Return what a child found; nothing when it did not come to its end."""
+    """Return what a child found; nothing when it did not reach its end."""
     results, is_hung = forks.collect(child)
     done = cast("dict[int, list[FileResult]]", results or {})
     return _Collected(done, (child.place[1], child.place[2]) if is_hung else None)
 
 
 def _apart(engine: Engine, entry: Entry, rewrite: bool) -> FileResult:
-    """Examine a file in a process of its own, since it may be what ended one before."""
+    """Examine a file in its own process, since it may be what ended one before."""
     queue = forks.queue([0])
     try:
         collected = _collect(_fork(engine, [[entry]], rewrite, [queue]))

@@ -225,7 +225,7 @@ def renamed_references(context: PythonContext, names: Iterable[str]) -> list[Ref
 
 
 def _spellings(context: PythonContext, name: str) -> set[str]:
-    """Return how what stands in place of a name may be written, by full names as `Names` takes them."""
+    """Return how the replacement of a name may be written, by full names as `Names` takes them."""
     target = context.target
     row = target.api(name)
     written = {decide(target, row).use, row.extra.get("called", ""), import_path(context, name)}
@@ -252,7 +252,7 @@ def alias_star(statement: ast.ImportFrom) -> bool:
 
 
 def counterpart(context: PythonContext, bound: str) -> str:
-    """Return what an imported name stands for once its import is rewritten; the name itself if it is not."""
+    """Return what an imported name represents once its import is rewritten; the name itself if it is not."""
     if bound == cuda.NAMESPACE:
         return context.target.backend.NAMESPACE or bound
     if not concerned(context, bound):
@@ -261,7 +261,7 @@ def counterpart(context: PythonContext, bound: str) -> str:
 
 
 def row_here(context: PythonContext, name: str) -> Row:
-    """Return what a name becomes in a file: what stands for its calls where the file does nothing but call it."""
+    """Return what a name becomes in a file: what represents its calls where the file does nothing but call it."""
     row = context.target.api(name)
     called = row.extra.get("called", "")
     return row._replace(use=called) if called and _is_only_called(context, name) else row
@@ -325,7 +325,7 @@ def concerned(context: PythonContext, name: str) -> bool:
 
 
 def api_means_cuda(name: str) -> bool:
-    """Whether a canonical name is `torch.cuda` or stands below it."""
+    """Whether a canonical name is `torch.cuda` or is below it."""
     return name == cuda.NAMESPACE or name.startswith(cuda.NAMESPACE + ".")
 
 
@@ -397,7 +397,7 @@ def _arguments(context: PythonContext, reference: Reference) -> tuple[int, list[
 
 
 def _argument_edits(context: PythonContext, reference: Reference, row: Row) -> list[Edit]:
-    """Return the edit that gives a call the argument that what stands in its place asks for, and CUDA's does not."""
+    """Return the edit that gives a call the argument that what replaces it asks for, and CUDA's does not."""
     call = context.file.parents.get(reference.node)
     if not isinstance(call, ast.Call) or call.func is not reference.node:
         return []

@@ -16,17 +16,17 @@ from torchferry.rules.family import Portability, RuleFamily, Subject, UnderRedir
 
 
 class RuleFacts(NamedTuple):
-    """What is known of a rule without running it: what the rule says, or else its family.
+    """The known facts about a rule without running it: what the rule says, or else its family.
 
     Attributes:
         about: What its findings are about.
         uses_device: Whether code with a fix of it uses the device, and so needs the plugin.
-        runs_on_device: Whether code at its places runs something there, or only asks for the device or names it.
+        runs_on_device: Whether code at its places runs something there, or only requests the device or names it.
         under_redirect: What the redirect leaves of its findings.
         portability: What its edits are worth in code for every device.
         with_torch_alone: Whether it applies where portable code has torch's own words alone.
         only_with_torch: Whether it finds what versions refuse that come with the torch of a plugin.
-        unresolved: Whether nobody could tell what stands at its places.
+        unresolved: Whether nobody could tell what is at its places.
         when_ported: What becomes of a finding about a file that is ported.
         answers: What a person may do about its places, the recommended one first.
     """
@@ -102,7 +102,7 @@ def family_title(name: str) -> Message:
 
 @cache
 def rule_facts(code: str) -> RuleFacts:
-    """Return what is known of the rule with this code; the defaults, for one that is not among the rules here."""
+    """Return the known facts about the rule with this code; the defaults, for one that is not among the rules here."""
     rule = next((rule for rule in rules() if code == rule.CODE), None) or Rule()
     family = families().get(family_name(code)) or RuleFamily(say("{text}", text=family_name(code)))
     return RuleFacts(

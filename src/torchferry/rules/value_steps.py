@@ -61,7 +61,7 @@ class ValueUse(NamedTuple):
 
 
 class FollowedValue(NamedTuple):
-    """What is known of a value.
+    """The known facts about a value.
 
     Attributes:
         values: The expressions that are the value itself.

@@ -38,7 +38,7 @@ _PASSING_OWNERS = (
     ast.AnnAssign, ast.Assign, ast.Attribute, ast.BoolOp, ast.Call, ast.ClassDef, ast.IfExp, ast.Lambda, ast.NamedExpr,
     ast.Return, ast.arguments, ast.keyword,
 )  # fmt: skip
-"""What may stand around an object or a class where what it has as an attribute is still to be had from the whole."""
+"""What may be around an object or a class where what it has as an attribute is still to be had from the whole."""
 
 _SEARCHES = frozenset(
     {"startswith", "endswith", "find", "rfind", "index", "count", "match", "fullmatch", "search", "findall", "fnmatch"}
@@ -46,7 +46,7 @@ _SEARCHES = frozenset(
 
 
 class ValueFlow:
-    """Follows the values of one file; what it has learnt of an expression serves all values that come to it.
+    """Follows the values of one file; what it has learnt of an expression serves all values that reach it.
 
     Args:
         file: The file that is examined.

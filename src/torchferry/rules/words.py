@@ -30,7 +30,7 @@ _PART = lazy_regex(b"|".join(map(re.escape, _PARTS)))
 
 
 BETWEEN_NAMES = bytes(byte if byte == ord("_") or (chr(byte).isalnum() and byte < 128) else 32 for byte in range(256))
-"""Translates a text so that nothing but spaces stands between its names."""
+"""Translates a text so that nothing but spaces is between its names."""
 
 _MANY = 50
 """Words for which it pays to take a text apart into its names."""
@@ -41,7 +41,7 @@ _LARGE = 1 << 20
 
 @lru_cache(maxsize=4096)
 def _encoded(word: str) -> tuple[bytes, bytes]:
-    """Return a word as it stands in files, and the part by which it is looked for; empty for a word of its own."""
+    """Return a word as it is in files, and the part by which it is looked for; empty for its own word."""
     encoded = word.encode()
     part = _PART.search(encoded)
     return encoded, b"" if part is None else part.group()
@@ -68,7 +68,7 @@ class _WordGroup:
         self._behind = max(self._behind, len(word) - first)
 
     def around(self, data: bytes) -> bytes:
-        """Return what stands around the part wherever it is, far enough for every word; what overlaps is one piece.
+        """Return the context of the part wherever it is, far enough for every word; what overlaps is one piece.
 
         A word holds the part, so it is in the text exactly where it is in this: pieces are kept apart by a byte that
         no word has.

@@ -1,6 +1,6 @@
 """The files that a notebook's cells write, examined as files of their own: `%%writefile train.py`.
 
-What such a cell holds is no code of the notebook: it has imports, names and a language of its own. So it is examined as
+What such a cell holds is no code of the notebook: it has imports, names and its own language. So it is examined as
 a file, and what is found there is told at its place in the cell; its edits change the lines of the cell that they are
 about.
 """

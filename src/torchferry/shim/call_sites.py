@@ -115,7 +115,7 @@ def collect(folder: Path, target: str, root: Path) -> tuple[str, int]:
 
 
 def _counted(path: Path) -> list[CountedUse] | None:
-    """Return what a process wrote as it ended; None where it did not come to that, or not to the end of it."""
+    """Return what a process wrote as it ended; None where it did not reach that, or not to the end of it."""
     try:
         rows = checked(parsed_json(path.read_bytes()), [[str, int, str, int]])
     except (OSError, ValueError):

@@ -34,7 +34,7 @@ _ASKS_FOR_THE_CARD = frozenset({"before", "after", "mixed", "never"})
 
 
 _REDIRECT = "torchferry.shim."
-"""Where the functions are that stand in place of torch's, some of which call each other."""
+"""Where the functions are that replace torch's, some of which call each other."""
 
 _TRACER = "torch._dynamo.variables.torch"
 """Asks for the module whose code `torch.compile` traces."""

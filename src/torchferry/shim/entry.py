@@ -1,4 +1,4 @@
-"""What is called at the end of `import torch`, by our entry point for torch: the redirect, where it was asked for.
+"""What is called at the end of `import torch`, by our entry point for torch: the redirect, where it was requested.
 
 It never breaks `import torch` of who did not ask. A redirect that was asked for and cannot begin, for whatever reason,
 would leave the program on the CPU, so the reason is shown, and the first question to `torch.cuda` raises it again.

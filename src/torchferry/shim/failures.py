@@ -316,7 +316,7 @@ def _unset_facts(target: Target) -> frozenset[str]:
 
 
 def _nodes_at(statement: ast.stmt | None, line: int) -> list[ast.expr]:
-    """Return the expressions of a statement that stand at a line of it."""
+    """Return the expressions of a statement that are at a line of it."""
     nodes = (node for node in ast.walk(statement or ast.Pass()) if isinstance(node, ast.expr))
     return [node for node in nodes if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
@@ -441,7 +441,7 @@ class ProgramSource:
         return 0
 
     def extension_of(self, name: str) -> tuple[str, int] | None:
-        """Return the extension that `name` stands for where it was imported or loaded, and the line."""
+        """Return the extension that `name` represents where it was imported or loaded, and the line."""
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for alias in node.names:
@@ -479,7 +479,7 @@ class ProgramSource:
                 yield owner.id
 
     def statement_at(self, line: int) -> ast.stmt | None:
-        """Return the innermost statement that stands at `line`."""
+        """Return the innermost statement that is at `line`."""
         innermost = None
         for node in ast.walk(self.tree):  # outer ones come first
             if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):

@@ -168,7 +168,7 @@ class DeviceCountGuard:
         return call
 
     def _tell_shortfall(self, answer: Any) -> None:
-        """Say once that the list of visible cards asks for more than the plugin counted; a truth value is no count."""
+        """Say once that the list of visible cards requests more than the plugin counted; a truth value is no count."""
         variable = str(self._target.backend.VISIBLE_DEVICES)
         value = os.environ.get(variable, "")
         if not value or isinstance(answer, bool) or not isinstance(answer, int) or value in self._lists_counted:

@@ -133,7 +133,7 @@ def _old_state(original: Callable[..., Any], typed: Callable[..., Any], devices:
 
 
 def _own_autocast(resolver: Resolver, original: type) -> type:
-    """Return what stands for `torch.autocast` where torch's own does not serve the card: the plugin's, for CUDA."""
+    """Return what represents `torch.autocast` where torch's own does not serve the card: the plugin's, for CUDA."""
     plugin_autocast = resolver.counterpart("torch.cuda.amp.autocast", original)
     devices = resolver.devices
 
@@ -175,7 +175,7 @@ _BY_OPERATION = {
     "matmul": "torch.backends.cuda.matmul.allow_tf32",
     "conv": "torch.backends.cudnn.allow_tf32",
 }
-"""Operations of `fp32_precision` (torch 2.9 and later), and the older setting that the card's own stands for."""
+"""Operations of `fp32_precision` (torch 2.9 and later), and the older setting that the card's own represents."""
 
 _TF32 = "tf32"
 

@@ -193,7 +193,7 @@ KEYS = ("CUDA", "SparseCUDA", "QuantizedCUDA")
 def patch_fallback(patches: Patches, devices: Devices) -> None:
     """Register what runs them again, where torch has no CUDA of its own.
 
-    There no tensor is on CUDA, so an operator comes to it by a device that it is told; one that is made of others, by
+    There no tensor is on CUDA, so an operator reaches it by a device that it is told; one that is made of others, by
     what it is made of. To register for all operators at once would take longer than all other patches together.
     """
     if torch.backends.cuda.is_built.__module__ == "torch.backends.cuda" and torch._C._has_cuda:

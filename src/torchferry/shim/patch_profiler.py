@@ -38,7 +38,7 @@ def patch(patches: Patches, resolver: Resolver, policy: CallerPolicy) -> None:
 
 
 def _activity(resolver: Resolver) -> Any:
-    """Return what stands in place of `ProfilerActivity.CUDA`, or None where there is none."""
+    """Return the replacement of `ProfilerActivity.CUDA`, or None where there is none."""
     row = resolver.target.api("torch.profiler.ProfilerActivity.CUDA")
     if row.status not in REWRITTEN:
         return None

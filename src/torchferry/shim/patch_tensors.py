@@ -4,7 +4,7 @@
 on the card. Where torch has no storages for the card, a storage that is moved there raises, and what is loaded stays on
 the CPU, which is said. `torch.set_default_tensor_type` is the older way to say a default device and dtype.
 
-For `torch.Generator`, `torch.Stream` and `torch.Event`, which cannot be changed, a class stands in their place that
+For `torch.Generator`, `torch.Stream` and `torch.Event`, which cannot be changed, a class replaces them that
 makes the objects on the card and shows their device to the program; what torch or the plugin makes is an instance of it
 as well. Streams and events also have their handle under CUDA's name.
 """
@@ -108,7 +108,7 @@ def _type(original: Callable[..., Any], to: Callable[..., Any], devices: Devices
 
 
 def legacy_dtype(kind: Any) -> torch.dtype | None:
-    """Return the dtype of `torch.cuda.FloatTensor`, given by name or as what stands there; None for anything else."""
+    """Return the dtype of `torch.cuda.FloatTensor`, given by name or as what is there; None for anything else."""
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
     name = name.rpartition(".")[2]
     if isinstance(kind, str):
@@ -437,7 +437,7 @@ def patch_default_tensor_type(patches: Patches, devices: Devices) -> None:
 def proxy_class(
     original: Any, devices: Devices, policy: CallerPolicy, before_move: Callable[[], None] | None = None
 ) -> type:
-    """Return the class that stands in place of `original`.
+    """Return the class that replaces `original`.
 
     Args:
         original: The class of torch.

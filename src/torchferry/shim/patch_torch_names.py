@@ -1,7 +1,7 @@
 """Names outside `torch.cuda` of which the plugin has its own: profiler, extensions, distributed modules.
 
 Extensions with CUDA sources, which no card compiles, are told what they need in place of `CUDA_HOME is not set`.
-Functions by which a library asks whether the device is a certain card of NVIDIA's answer no: such a function reads
+Functions by which a library checks whether the device is a certain card of NVIDIA's answer no: such a function reads
 CUDA's capability, a number of another vendor's that a card may not have. Which these are is in the tables of CUDA's
 side.
 """

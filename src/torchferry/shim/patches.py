@@ -40,7 +40,7 @@ class Patches:
         Args:
             owner: The module or class.
             name: The attribute.
-            value: What stands there from now on.
+            value: What is there from now on.
             shown: The full name, for people; without it, made of the owner's.
         """
         before = vars(owner).get(name, ABSENT)

@@ -70,7 +70,7 @@ class Resolver:
         self._nvtx_functions = nvtx_functions(target)
 
     def counterpart(self, name: str, original: Any, *, quiet: bool = False) -> Any:
-        """Return what stands in place of the CUDA name `name`, whose value is `original`.
+        """Return the replacement of the CUDA name `name`, whose value is `original`.
 
         A name that the card does not have becomes a function, or a class, that raises when it is used and says why.
 
@@ -305,7 +305,7 @@ _NVTX = f"{cuda.NAMESPACE}.nvtx"
 def nvtx_functions(target: Target) -> dict[str, Callable[..., Any]]:
     """Return the functions of `torch.cuda.nvtx` by their full names, as marks in torch's profiler.
 
-    A mark changes no result, so a program need not end where the card has none of its own; that it stands elsewhere is
+    A mark changes no result, so a program need not end where the card has none of its own; that it is elsewhere is
     said once.
 
     Results are those of NVTX: the level of a range from 0, and -1 from a pop where nothing is open.

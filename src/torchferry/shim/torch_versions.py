@@ -20,7 +20,7 @@ FORK_RNG_MEANS_CUDA = inspect.signature(torch.random.fork_rng).parameters["devic
 
 
 def traced_constant(tensors: Any, tracer: Any, value: Any) -> Any:
-    """Return what stands for a constant while Dynamo traces.
+    """Return what represents a constant while Dynamo traces.
 
     Args:
         tensors: The module of Dynamo's that has the variables for tensors.

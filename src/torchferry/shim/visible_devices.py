@@ -96,7 +96,7 @@ def hidden(target: Target) -> bool:
 
 
 class _CardsOwnList:
-    """The card's own list while ours stands in it."""
+    """The card's own list while ours is in it."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -37,7 +37,7 @@ _MOST_WORDS = 5_000
 
 
 def _commands(code: str) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a file: the name in small letters, and what stands in the parentheses."""
+    """Yield the commands of a file: the name in small letters, and the content of the parentheses."""
     at = 0
     while (begin := _COMMAND.search(code, at)) is not None:
         depth, end = 1, len(code)
@@ -200,7 +200,7 @@ class CMakeFile:
         return list(files)
 
     def _expanded(self, words: Iterable[str], depth: int = 0) -> list[str]:
-        """Return words with what stands for their variables; what nobody can tell stays."""
+        """Return words with what represents their variables; what nobody can tell stays."""
         texts: list[str] = []
         for word in words:
             text = word.strip('"')

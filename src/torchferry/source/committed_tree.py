@@ -15,7 +15,7 @@ _MOST_BYTES = 1 << 29
 """What git hands over at once."""
 
 _MOST_OTHERS = 20_000
-"""Files that are not examined and are made empty, since rules may ask whether they are there."""
+"""Files that are not examined and are made empty, since rules may check whether they are there."""
 
 
 def examinable_contents(

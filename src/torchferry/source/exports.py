@@ -1,4 +1,4 @@
-"""What a module passes on: the names that it binds, what each of them stands for, and its `__all__`.
+"""What a module passes on: the names that it binds, what each of them represents, and its `__all__`.
 
 `from common import *` and `common.torch.cuda` mean what the module `common` makes of them. Only statements that run
 when the module is imported bind its names: those in `if`, `try`, `with` and loops do, those in functions and classes do
@@ -20,7 +20,7 @@ class ModuleExports(NamedTuple):
     """The names of one module.
 
     Attributes:
-        origins: What each name may stand for by the module's imports and aliases, as `Project` takes names; empty for
+        origins: What each name may represent by the module's imports and aliases, as `Project` takes names; empty for
             what the module itself defines.
         stars: The modules of its `from module import *`, in their order.
         declared: The names in `__all__`; None where the module has none.
@@ -125,7 +125,7 @@ class _ExportReader:
             self._call(node.value)
 
     def _bind(self, name: str, origin: str) -> None:
-        """Bind a name; what it may stand for stays with it where another branch gives it something else."""
+        """Bind a name; what it may represent stays with it where another branch gives it something else."""
         held = self._origins.get(name, ())
         self._origins[name] = held if not origin or origin in held else (*held, origin)
 
@@ -153,7 +153,7 @@ class _ExportReader:
             self._is_open = True
 
     def _dotted(self, value: ast.expr) -> str:
-        """Return what `torch.cuda` stands for in `cuda = torch.cuda`; empty where that is no import."""
+        """Return what `torch.cuda` represents in `cuda = torch.cuda`; empty where that is no import."""
         attributes: list[str] = []
         while isinstance(value, ast.Attribute):
             attributes.append(value.attr)

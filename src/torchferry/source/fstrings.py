@@ -31,7 +31,7 @@ class _Field(NamedTuple):
 
 
 def spans_in_fstring(joined: ast.JoinedStr, text: str, offset: int) -> dict[ast.AST, tuple[int, int]]:
-    """Return where the parts of an f-string stand in the file, on any Python.
+    """Return where the parts of an f-string are in the file, on any Python.
 
     The span of a literal part is the raw text between its neighbours. Parts whose expression cannot be read by
     itself are left out.

@@ -22,7 +22,7 @@ _ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPT
 """Nothing is fetched, not even an object that the repository lacks; and nothing is written, not even git's index."""
 
 SECONDS = 60
-"""How long git may take: a named pipe in place of a file of its own makes it wait for ever."""
+"""How long git may take: a named pipe in place of its own file makes it wait for ever."""
 
 
 def repository_of(folder: Path) -> Path | None:

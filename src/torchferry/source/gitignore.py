@@ -15,7 +15,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 
 _LONGEST_NAME = 4096
-"""Characters that a name of a file can have at most, on any system: a pattern that asks for more matches nothing."""
+"""Characters that a name of a file can have at most, on any system: a pattern that requests more matches nothing."""
 
 
 _Segment = Union[str, "re.Pattern[str]", None]

@@ -55,7 +55,7 @@ class ImportTime(Enum):
 
     AT_ONCE = "at once"
     LAZILY = "lazily"
-    """It gives back what imports the module when something of it is asked for."""
+    """It gives back what imports the module when something of it is requested."""
 
     AS_PAIR = "as a pair"
     """It gives back the module, or what fails when it is used; and whether the module is there."""
@@ -105,7 +105,7 @@ class _Function(NamedTuple):
         how: When it imports, and what it gives back.
         position: The argument that names the module.
         keyword: The name of that argument.
-        member_position: The argument that names what is taken from the module; -1 where it stands by its name alone.
+        member_position: The argument that names what is taken from the module; -1 where it is by its name alone.
         member: The name of that argument; empty where the module itself is given back.
         at_once: The argument with which it fails at once where the module is not there.
     """

@@ -1,4 +1,4 @@
-"""Where an import goes: behind the first top-level import of torch, else behind the imports at the top."""
+"""Where an import goes: after the first top-level import of torch, else behind the imports at the top."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def has_torch_import(text: str) -> bool:
 
 
 def behind_path_changes(text: str) -> int:
-    """Return the offset behind the last statement at the top of a program that changes `sys.path`; 0 where none does.
+    """Return the offset after the last statement at the top of a program that changes `sys.path`; 0 where none does.
 
     Behind it the project's own modules can be imported, and ahead of it perhaps not.
     """
@@ -132,7 +132,7 @@ def _changes_path(node: ast.AST) -> bool:
 def first_use_when_imported(text: str, offsets: Iterable[int]) -> int | None:
     """Return where the first top-level statement begins that has one of some offsets and runs it with the import.
 
-    What stands in the body of a function runs later. None where there is none, or the text does not parse.
+    The content of the body of a function runs later. None where there is none, or the text does not parse.
     """
     try:
         body = ast.parse(text).body
@@ -173,7 +173,7 @@ def import_edit(
 
     A module may also be a whole statement, such as `from package import module`.
 
-    The place is behind the first import of torch that stands at the top level, so that torch is imported
+    The place is after the first import of torch that is at the top level, so that torch is imported
     when the plugin is; without one, behind the docstring, `__future__` imports and the imports at the top.
     It goes before an import of `ahead_of`, a module below torch that exists only once `modules` are imported.
     A line `import a` is valid where the statement before it ends, so the rest of the text is not parsed. It goes behind
@@ -244,7 +244,7 @@ def _is_text(statement: ast.stmt, index: int) -> bool:
 
 
 def _is_masked(statement: ast.stmt) -> bool:
-    """Whether a statement stands for a magic of a notebook."""
+    """Whether a statement represents a magic of a notebook."""
     return (
         isinstance(statement, ast.Expr)
         and isinstance(statement.value, ast.Constant)

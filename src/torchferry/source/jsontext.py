@@ -1,7 +1,7 @@
 """The values of a JSON text with their places in it, without building the document.
 
 Works on any text: where it is not JSON, `NotJsonError` says what was wrong and where. Duplicate keys are yielded as
-often as they stand there.
+often as they are there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def values(text: str, wanted: Callable[[list[str | int]], bool] | None = None) -
     Args:
         text: The text.
         wanted: Whether values are wanted of the object or array that these keys and indices lead to, outermost first;
-            what stands in others is read, but not yielded. None for all.
+            what is in others is read, but not yielded. None for all.
 
     Raises:
         NotJsonError: the text is not JSON; what came before was yielded.
@@ -154,7 +154,7 @@ _ESCAPE = lazy_regex(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F
 
 
 class RawString:
-    """A string of a JSON text, and where each of its characters stands there.
+    """A string of a JSON text, and where each of its characters is there.
 
     Args:
         text: The JSON text.
@@ -175,5 +175,5 @@ class RawString:
                 quote = text.find('"', match.end())
 
     def offset(self, index: int) -> int:
-        """Return where a character of the string stands in the text."""
+        """Return where a character of the string is in the text."""
         return self._begin + index + self._longer[bisect_left(self._escaped, index)]

@@ -1,4 +1,4 @@
-"""What a package imports when it is asked for: by the object that replaces it, by `lazy_loader`, by `__getattr__`.
+"""What a package imports when it is requested: by the object that replaces it, by `lazy_loader`, by `__getattr__`.
 
 `from nets import Net` imports a module of the package then, which no statement of the package's own file does.
 """
@@ -13,13 +13,13 @@ from torchferry.source.exports import inner_statements
 from torchferry.source.nodes import nodes_in
 
 MAY_BE_LAZY = (b"sys.modules[__name__]", b"attach", b"__getattr__")
-"""What the file of a package holds that may import its parts when these are asked for."""
+"""What the file of a package holds that may import its parts when these are requested."""
 
 _MOST_STATEMENTS = 50_000
 
 
 class LazyExports(NamedTuple):
-    """What a package imports when it is asked for.
+    """What a package imports when it is requested.
 
     Attributes:
         modules: The module in the package that each name is taken from, or is.
@@ -35,7 +35,7 @@ class LazyExports(NamedTuple):
 
 
 def lazy_exports(tree: ast.Module) -> LazyExports | None:
-    """Return what the file of a package says that it imports when it is asked for; None where it does not do so.
+    """Return what the file of a package says that it imports when it is requested; None where it does not do so.
 
     `sys.modules[__name__] = _LazyModule(__name__, __file__, {"nets": ["Net"]})`, as transformers does it;
     `__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, ["nets"], {"nets": ["Net"]})`; a `__getattr__` that
@@ -81,7 +81,7 @@ def _own_statements(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _is_own_module(target: ast.expr) -> bool:
-    """Whether an assignment replaces the module that it stands in: `sys.modules[__name__] = ...`."""
+    """Whether an assignment replaces the module that it is in: `sys.modules[__name__] = ...`."""
     if not isinstance(target, ast.Subscript) or not isinstance(target.value, ast.Attribute):
         return False
     return target.value.attr == "modules" and isinstance(target.slice, ast.Name) and target.slice.id == "__name__"
@@ -144,7 +144,7 @@ class _WrittenTable:
     """A table of texts, or a list of them, that a module writes down and adds to.
 
     Attributes:
-        values: The texts that stand under each key.
+        values: The texts that are under each key.
         texts: Those of a list.
         is_written: Whether it is written down at all.
         is_open: Whether something is added that cannot be told.

@@ -15,7 +15,7 @@ def line_matches(pattern: re.Pattern[AnyStr], word: AnyStr, text: AnyStr) -> Ite
 
     Args:
         pattern: A pattern that begins with `^`, compiled with `re.MULTILINE`.
-        word: What stands in the first line of each match.
+        word: The content of the first line of each match.
         text: The text.
     """
     newline = text[:0] + ("\n" if isinstance(text, str) else b"\n")

@@ -4,7 +4,7 @@
 `a` after `from torch.cuda.amp import autocast as a`, and `cuda.amp.autocast` after `cuda = torch.cuda` all
 are `torch.cuda.amp.autocast`; a local variable, parameter or class of the same name is not.
 
-A name from the project's own modules that stand at a known path below the root begins with a dot:
+A name from the project's own modules that are at a known path below the root begins with a dot:
 `.utils.compat.amp`.
 """
 
@@ -32,7 +32,7 @@ class Reference(NamedTuple):
         node: The whole dotted expression, or the alias in an import statement.
         base: The beginning of the expression that an import binds: its first identifier, or `helpers.torch` where the
             module `helpers` does; None for an import.
-        bound: The canonical name that this stands for.
+        bound: The canonical name that this represents.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Reference(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What the beginning of a dotted name stands for.
+    """What the beginning of a dotted name represents.
 
     Attributes:
-        name: The canonical name that its first parts stand for.
+        name: The canonical name that its first parts represent.
         parts: How many parts these are.
     """
 
@@ -109,7 +109,7 @@ class Names:
         return bindings
 
     def reaching_bindings(self, name: ast.Name) -> list[ast.AST]:
-        """Return the bindings whose value `name` may have where it stands; all of them where that cannot be told.
+        """Return the bindings whose value `name` may have where it stands; all of them if it is unknown.
 
         In `t = first(); use(t); t = second()` it is the first one. An assignment that always runs before the use ends
         those before it; those behind the use come back only through a loop that does not run it again.
@@ -151,7 +151,7 @@ class Names:
     def reached_uses(self, binding: ast.Name) -> list[ast.Name]:
         """Return the loads of a variable that may have the value which one of its bindings gives it.
 
-        A name that binds nothing stands for all of them.
+        A name that binds nothing represents all of them.
         """
         scope = self.variable_scope(binding.id, self.file.scope(binding))
         if scope is None:
@@ -339,7 +339,7 @@ class Names:
         return self._canonical(".".join((origin, *reversed(attributes)))) if attributes else origin
 
     def origin(self, name: ast.Name) -> str | None:
-        """Return the canonical name that a variable stands for, when an import or an alias binds it."""
+        """Return the canonical name that a variable represents, when an import or an alias binds it."""
         for binding in self.bindings(name):
             origin = self.binding_origin(binding)
             if origin is not None:
@@ -412,7 +412,7 @@ class Names:
         return references
 
     def imported_packages(self) -> Set[str]:
-        """Return the top-level packages that the file imports from; `""` stands for the project's own."""
+        """Return the top-level packages that the file imports from; `""` represents the project's own."""
         return self._imports_by_package().keys()
 
     def _imports_by_package(self) -> dict[str, list[tuple[ast.alias, str, str]]]:
@@ -554,7 +554,7 @@ class Names:
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-"""Statements with a body that is a scope of its own."""
+"""Statements with a body that is its own scope."""
 
 
 def _place(statement: ast.stmt) -> tuple[int, int]:

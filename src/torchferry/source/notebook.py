@@ -2,7 +2,7 @@
 
 The code cells stand one behind the other in a `script` of one line more than their text. What is not Python in them
 (magics, `!commands`, whole cells of another language) is masked in the Python view by code of the same length, and
-stands alone in the shell view where it is a command; so one offset means the same place in all three. An edit changes
+is alone in the shell view where it is a command; so one offset means the same place in all three. An edit changes
 only the characters of the JSON string that it is about: outputs, metadata and layout keep every byte.
 """
 
@@ -47,7 +47,7 @@ _HELP = lazy_regex(r"[ \t]*[\w.*%]+\?\??[ \t]*\Z")
 
 
 class Piece(NamedTuple):
-    """One JSON string of a cell's source: where its text stands in the script and in the JSON.
+    """One JSON string of a cell's source: where its text is in the script and in the JSON.
 
     Attributes:
         start: Offset in the script.
@@ -93,7 +93,7 @@ class WrittenFile(NamedTuple):
 
 @lru_cache(maxsize=16)
 def cell_source(text: str) -> SourceText:
-    """Return the text of a cell with its lines, which each place in it is asked for."""
+    """Return the text of a cell with its lines, which each place in it is requested."""
     return SourceText(text)
 
 
@@ -183,13 +183,13 @@ class Notebook:
             yield Edit(following.quote + 1, self._raw_offset(following, until), "")
 
     def _raw_offset(self, piece: Piece, index: int) -> int:
-        """Return where a character of a piece stands in the JSON."""
+        """Return where a character of a piece is in the JSON."""
         if piece.quote not in self._raw:
             self._raw[piece.quote] = RawString(self.text, piece.quote)
         return self._raw[piece.quote].offset(index)
 
     def _escaped(self, text: str, cell: Cell, index: int, more: bool) -> str:
-        """Return text as it stands in a JSON string; in a list of lines each line becomes a string of its own."""
+        """Return text as it is in a JSON string; in a list of lines each line becomes a string of its own."""
         ascii_only = self.text.isascii()
         piece = cell.pieces[index]
         lines = text.split("\n")
@@ -206,7 +206,7 @@ class Notebook:
         return result
 
     def _separator(self, cell: Cell, index: int) -> str:
-        """Return what stands between two lines of a list: the comma and the layout."""
+        """Return the text between two lines of a list: the comma and the layout."""
         if len(cell.pieces) > 1:
             first = min(index, len(cell.pieces) - 2)
             return self.text[cell.pieces[first].end : cell.pieces[first + 1].quote]

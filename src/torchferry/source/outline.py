@@ -54,7 +54,7 @@ class Import(NamedTuple):
         module: The module as written, relative ones with dots.
         names: The names taken from it.
         line: The line that it begins on, counted from 1.
-        indented: Whether it stands inside of something: a function, a condition, a `try`.
+        indented: Whether it is inside of something: a function, a condition, a `try`.
     """
 
     module: str
@@ -69,11 +69,11 @@ class Outline(NamedTuple):
     Attributes:
         path: Path relative to the root.
         imports: Its imports, wherever they stand.
-        is_program: Whether it has an `if __name__ == "__main__"` part, or a decorator that comes to the same.
+        is_program: Whether it has an `if __name__ == "__main__"` part, or a decorator that reaches the same.
         is_dynamic: Whether it imports modules by names that are computed.
         does_things: Whether a line at its left margin may do work: a call, a loop, a condition around one.
         has_tests: Whether it defines tests for a tool that runs them.
-        may_be_lazy: Whether it is that of a package, and may import parts of it when these are asked for.
+        may_be_lazy: Whether it is that of a package, and may import parts of it when these are requested.
     """
 
     path: str
@@ -129,7 +129,7 @@ _IMPORTS_BY_NAME = (
     b"lazy_import", b"LazyLoader(", b"optional_import", b"safe_import", b"module_from_spec(",
     b"spec_from_file_location", b"SourceFileLoader", b"load_source",
 )  # fmt: skip
-"""What stands in a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra, and those that
+"""The content of a file that may import by a name: functions of importlib, pydoc, pkgutil and hydra, and those that
 import lazily or where the module is there."""
 
 

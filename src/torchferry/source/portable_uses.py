@@ -7,7 +7,7 @@ import re
 from torchferry.core.lazy_regex import lazy_regex
 
 EVERY = "*"
-"""What stands for all names: `from device_utils import *`."""
+"""What represents all names: `from device_utils import *`."""
 
 WHOLE = "whole_module"
 """The name of the module itself, as a value: which names it is asked for cannot be told."""

@@ -192,7 +192,7 @@ class Project:
         return name if resolved is None else resolved.whole(name)
 
     def resolve(self, name: str, importer: str) -> Resolved | None:
-        """Return what the beginning of a dotted name stands for, where modules of the project pass it on.
+        """Return what the beginning of a dotted name represents, where modules of the project pass it on.
 
         `helpers.torch.cuda` begins with `torch` where `helpers` imports it; None for what the project itself defines.
         """
@@ -301,7 +301,7 @@ class Project:
         Args:
             star: The module that is imported.
             importer: The file that imports it.
-            gathered: What is known of other modules; of those that are being asked, nothing.
+            gathered: The known facts about other modules; of those that are being asked, nothing.
             depth: How many star imports lead here.
         """
         path = self.module_path(star, importer)
@@ -329,7 +329,7 @@ class Project:
         return gathered[path]
 
     def _own_names(self, path: str, exports: ModuleExports) -> dict[str, str]:
-        """Return the names that a module binds by itself, with what each stands for."""
+        """Return the names that a module binds by itself, with what each represents."""
         own = self._own.get(path)
         if own is None:
             module = _module_of(path)
@@ -342,7 +342,7 @@ class Project:
     ) -> tuple[PythonFile, Names, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] | None:
         """Return the function or class of the project that a canonical name means, with its file.
 
-        It stands in the module that the name says, or in the one from which that module passes it on.
+        It is in the module that the name says, or in the one from which that module passes it on.
         """
         for _ in range(_MOST_PASSED_ON):
             module, _, member = name.rpartition(".")
@@ -404,7 +404,7 @@ class Project:
         return defined
 
     def writes(self, text: str) -> bool:
-        """Whether a text stands in any Python file of the project."""
+        """Whether a text is in any Python file of the project."""
         written = self._written.get(text)
         if written is None:
             sources = (self.text(path) for path in sorted(self.paths))
@@ -585,7 +585,7 @@ def extension_names(text: str) -> frozenset[str]:
 
 
 def _passed_on_by_package(name: str) -> Resolved | None:
-    """Return what the beginning of a name stands for that a package of others passes on, where that is known."""
+    """Return what the beginning of a name represents that a package of others passes on, where that is known."""
     parts = name.split(".")
     for end in range(1, len(parts)):
         origin = cuda.star_names(".".join(parts[:end])).get(parts[end])

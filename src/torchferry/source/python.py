@@ -330,7 +330,7 @@ _DECORATED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef})
 
 
 def _position(node: ast.AST) -> tuple[int, int]:
-    """Return where a node begins: its decorators stand in front of what `ast` says is its place."""
+    """Return where a node begins: its decorators are in front of what `ast` says is its place."""
     if node.__class__ in _DECORATED and node.decorator_list:  # type: ignore[attr-defined]
         node = node.decorator_list[0]  # type: ignore[attr-defined]
     return node.lineno, node.col_offset  # type: ignore[attr-defined]

@@ -1,6 +1,6 @@
 """Command lines that a Python program starts: what is given to `os.system`, `subprocess.run` and the like.
 
-A view shows them at the places where they stand in the file, with everything else blank, so that what is read and
+A view shows them at the places where they are in the file, with everything else blank, so that what is read and
 rewritten there is at its own offset. What the program puts in when it runs (a field of an f-string, `%s`, a variable
 between two texts) is a variable of the shell in the view: `$xxx`. A list of arguments is a command whose words are its
 items. Variables are followed to their values in the file, and a parameter to the arguments of the calls in the file.
@@ -136,7 +136,7 @@ class _CommandReader:
     # --- what a command is made of ---
 
     def _values(self, expression: ast.expr, depth: int, met: set[ast.AST]) -> Iterator[ast.expr]:
-        """Yield the texts and lists that an expression may stand for, by bindings that were not met before."""
+        """Yield the texts and lists that an expression may represent, by bindings that were not met before."""
         expression = _without_calls(expression)
         if not isinstance(expression, ast.Name):
             yield expression
@@ -250,7 +250,7 @@ class _CommandReader:
         return cut if not waiting else None
 
     def _literals(self, offset: int, raw: str) -> list[_Part] | None:
-        """Return the texts between the quotes of literals that stand beside each other; None for one with escapes."""
+        """Return the texts between the quotes of literals that are next to each other; None for one with escapes."""
         pieces = []
         at = 0
         while at < len(raw):
@@ -316,7 +316,7 @@ class _MaskedText:
         self._put.update(enumerate(text, start))
 
     def part(self, start: int, end: int) -> str:
-        """Return what stands between two offsets."""
+        """Return the text between two offsets."""
         return "".join([self._put.get(offset, self._blank[offset]) for offset in range(start, end)])
 
     def text(self) -> str:

@@ -5,7 +5,7 @@ breaks, only the statements whose lines they touch are parsed again, each by its
 stay where they are, and are taken over. The tree before is not changed: what holds a new statement is copied.
 
 A statement that parses by itself also parses in its place: it begins its own line and so does what follows it, its
-lines are taken whole, and Python's grammar asks nothing of what stands around a statement but its indentation, which
+lines are taken whole, and Python's grammar asks nothing of the context of a statement but its indentation, which
 is kept. What does not parse by itself, or becomes more than one statement, is left to a parse of the whole text.
 """
 
@@ -119,7 +119,7 @@ class _Reparse:
         return copied
 
     def _parsed(self, statement: ast.stmt, nested: bool) -> ast.stmt:
-        """Parse what stands on the lines of a statement."""
+        """Parse what is on the lines of a statement."""
         first, last = _first_line(statement), statement.end_lineno or 0
         starts = self._after.starts
         text = self._after.text[starts[first - 1] : starts[last] if last < len(starts) else None]

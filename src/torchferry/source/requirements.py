@@ -1,4 +1,4 @@
-"""Requirements of Python distributions, as they stand in requirements files, build files and install commands."""
+"""Requirements of Python distributions, as they are in requirements files, build files and install commands."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Requirement(NamedTuple):
 
     Attributes:
         name: The distribution's name, normalised (PEP 503).
-        specifier: What stands behind the name: a version specifier or a URL; may be empty.
+        specifier: What follows the name: a version specifier or a URL; may be empty.
         start: Offset of the name.
-        end: Offset behind the name.
+        end: Offset after the name.
         line_end: Offset behind the whole requirement.
     """
 
@@ -44,7 +44,7 @@ class Requirement(NamedTuple):
 
 
 def requirement(text: str, start: int, end: int) -> Requirement | None:
-    """Read one requirement from a part of a text; None where none stands there."""
+    """Read one requirement from a part of a text; None where none is there."""
     raw = text[start:end]
     body = raw.strip()
     start += len(raw) - len(raw.lstrip())

@@ -48,7 +48,7 @@ class Command(NamedTuple):
     """One simple command: assignments in front of it, then its words.
 
     Attributes:
-        assignments: The words `NAME=value` that stand before the program.
+        assignments: The words `NAME=value` that precede the program.
         words: The program and its arguments; empty for a line of assignments.
     """
 
@@ -78,7 +78,7 @@ class Heredoc(NamedTuple):
 
 
 class _OpenCommand:
-    """A command that is being read, and how what it stands in ends: `)`, a backquote, or the text's end."""
+    """A command that is being read, and how what it is in ends: `)`, a backquote, or the text's end."""
 
     __slots__ = ("array", "closing", "heredocs", "in_quotes", "start", "words")
 

@@ -1,4 +1,4 @@
-"""The variables of a script: what stands for `$NAME` in a command, by what the commands before it set.
+"""The variables of a script: what represents `$NAME` in a command, by what the commands before it set.
 
 `ARGS="--fp16"` and `python train.py $ARGS` start `python train.py --fp16`. Where a branch, a loop or `&&` decides what
 a variable holds, a command has alternatives, of which the first one is what holds without the branch. What cannot be
@@ -17,7 +17,7 @@ from torchferry.core.lazy_regex import lazy_regex
 from torchferry.source.shell import Command, Word, assigned_name
 
 MOST_ALTERNATIVES = 8
-"""Commands that one line may stand for; where there are more, the variables of the line are not read."""
+"""Commands that one line may represent; where there are more, the variables of the line are not read."""
 
 _MOST_PROGRAMS = 400
 """Programs that one line may start, each with the same words: as many as are judged of a project."""
@@ -170,7 +170,7 @@ class ShellVariables:
     def expanded(self, command: Command) -> list[Command]:
         """Return the commands that a command may be, at most eight, with the exported variables set before it.
 
-        In a function, what its calls give stands for `$1` and `$@`; what is given to the script itself stays.
+        In a function, what its calls give represents `$1` and `$@`; what is given to the script itself stays.
         """
         start = command.words[0].start if command.words else 0
         name = next((name for name, begin, end in self._functions if begin <= start < end), None)

@@ -1,6 +1,6 @@
 """Comments by which the user says that a finding is known: `# torchferry: ignore[DEV101] reason`.
 
-Such a comment speaks for its own line, or for the next one when it stands on a line of its own. The form
+Such a comment speaks for its own line, or for the next one when it is on its own line. The form
 `# torchferry: ignore-file[DEV101] reason` speaks for the whole file. Without codes it speaks for all of them.
 """
 

@@ -1,6 +1,6 @@
 """The commands in the files of task runners: tox, nox, just, npm, and the tasks in `pyproject.toml`.
 
-A view shows them at the places where they stand in the file, as lines of a shell, with everything else blank.
+A view shows them at the places where they are in the file, as lines of a shell, with everything else blank.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMMANDS = ("commands", "commands_pre", "commands_post")
 _SECTION = lazy_regex(r"\[(?P<name>[^\]\n]*)\]")
 _OF_TOX = lazy_regex(r"(?P<key>commands(?:_pre|_post)?)[ \t]*=")
 _MARKS = lazy_regex(r"[ \t]*(?:[\w!,{}.-]{1,80}:[ \t]+)?(?:[-!@][ \t]+)*")
-"""What stands before a command of tox: for which environments it is run, and what its failure means."""
+"""What precedes a command of tox: for which environments it is run, and what its failure means."""
 
 _PUT_IN = lazy_regex(r"\{(?P<name>[^{}:\n]*)(?::(?P<rest>[^{}\n]*))?\}")
 _FOLDERS = frozenset({"toxinidir", "tox_root", "toxworkdir", "/"})
@@ -78,11 +78,11 @@ class _View:
         self._shown = [char if char in "\r\n" else " " for char in source]
 
     def put(self, start: int, text: str) -> None:
-        """Let a text stand at an offset, over what stood there; lines stay."""
+        """Let a text are at an offset, over what stood there; lines stay."""
         self._shown[start : start + len(text)] = text
 
     def words(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Show the words of one command, which may stand on several lines."""
+        """Show the words of one command, which may be on several lines."""
         for start, end in spans:
             self.put(start, self.source[start:end])
         for (_, end), (start, _) in pairwise(spans):
@@ -101,7 +101,7 @@ class _View:
 
 
 def _show_tox(view: _View, start: int, end: int) -> None:
-    """Show the commands of an INI file of tox, or of one that stands inside of another file."""
+    """Show the commands of an INI file of tox, or of one that is inside of another file."""
     in_environment = in_commands = False
     at = start
     while at < end:
@@ -210,7 +210,7 @@ def _show_just(view: _View) -> None:
 
 
 def _show_npm(view: _View) -> None:
-    """Show the scripts of a `package.json`; where one holds escapes, what they stand for, which is shorter."""
+    """Show the scripts of a `package.json`; where one holds escapes, what they represent, which is shorter."""
     try:
         for value in values(view.source, lambda keys: keys[:1] in ([], ["scripts"])):
             if value.is_string and value.path[:1] == ("scripts",) and "\n" not in value.value:

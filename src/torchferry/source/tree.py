@@ -59,7 +59,7 @@ _OTHERS = frozenset({".eggs", ".venv", "node_modules", "site-packages", "venv"})
 """Those of them that hold packages of others, which a program may import."""
 
 _CONTROL_NAMES = frozenset({".bzr", ".git", ".hg", ".jj", ".pijul", ".sl", ".svn", ".torchferry", "_darcs", "git~1"})
-"""Where version control systems and torchferry keep their own: what stands there can start programs. `git~1` is
+"""Where version control systems and torchferry keep their own: what is there can start programs. `git~1` is
 `.git` on file systems with short names."""
 
 

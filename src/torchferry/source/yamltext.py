@@ -128,7 +128,7 @@ class _YamlReader:
         return match
 
     def _pass_over(self, outer: int, *, texts: bool) -> bool:
-        """Pass over the lines that continue a scalar whose parent stands at column `outer`; say whether any do.
+        """Pass over the lines that continue a scalar whose parent is at column `outer`; say whether any do.
 
         `texts` is for block scalars, which end at the first line that is not indented; a plain scalar also ends at a
         comment and, so that damaged files are read, at a line that has a key.

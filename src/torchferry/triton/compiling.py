@@ -75,7 +75,7 @@ class Compiler:
 
     Args:
         ready: Where it is.
-        front_end: What is known of it.
+        front_end: The known facts about it.
         target: What Triton is told of the card.
         arch: The card, as the compiler calls it.
         seconds: Limit of one case.

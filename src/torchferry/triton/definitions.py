@@ -259,7 +259,7 @@ class Cutter:
         self._lack(part.path, statement, say("`{name}` comes from `{module}`", name=bound, module=module))
 
     def _need_module(self, part: _NeededPart, bound: str, home: str) -> None:
-        """Let a name stand for a whole module of the project; what is used of it was added by its users."""
+        """Let a name represent a whole module of the project; what is used of it was added by its users."""
         if self._part(home) is not None and home != part.path:
             part.bound[bound] = (home, "")
 
@@ -396,7 +396,7 @@ def _same_function(file: PythonFile, function: ast.FunctionDef) -> ast.FunctionD
 
 
 def _is_of_module(file: PythonFile, function: ast.FunctionDef) -> bool:
-    """Whether a function stands in no other function and no class."""
+    """Whether a function is in no other function and no class."""
     parent = file.parents[function]
     while not isinstance(parent, ast.Module):
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):

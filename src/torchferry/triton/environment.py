@@ -426,7 +426,7 @@ def _script_parts(front_end: FrontEnd) -> tuple[str, ...]:
 
 
 def _write_programs(programs: Path, folder: Path, front_end: FrontEnd) -> None:
-    """Write what is found on PATH: a script in front of the compiler, and what stands for the closed stage.
+    """Write what is found on PATH: a script in front of the compiler, and what represents the closed stage.
 
     Args:
         programs: The folder that they are written into.

@@ -1,7 +1,7 @@
 """Compiles Triton kernels with a vendor's own front end: run by a Python that the front end has wheels for.
 
 It is a file that any Python from 3.9 on runs, without torchferry: it reads a request as one line of JSON and answers
-with one line for each case. Each case is compiled in a fork of its own, so that one that crashes or never ends takes no
+with one line for each case. Each case is compiled in its own fork, so that one that crashes or never ends takes no
 other with it. What a kernel is made of comes as text, cut from the project's files line by line; the project itself is
 imported only where the request says so.
 """
@@ -169,7 +169,7 @@ def _built(described: list[Document]) -> types.ModuleType:
 
 
 def value_of(argument: Document) -> Any:
-    """Return the value that stands for an argument."""
+    """Return the value that represents an argument."""
     kind = argument["kind"]
     if kind == "tensor":
         return Tensor(argument["dtype"], argument["aligned"])
@@ -387,7 +387,7 @@ def _of_stage(text: str, stage: str, request: Document) -> Document:
 
 
 def _said(line: str, marks: list[str]) -> tuple[str, tuple[str, int]]:
-    """Return the message of a line that refuses a kernel, and the place that stands before it."""
+    """Return the message of a line that refuses a kernel, and the place that precedes it."""
     for mark in marks:
         before, is_there, after = line.partition(mark)
         if is_there:
@@ -414,7 +414,7 @@ class Running:
 
 
 def begin(number: int, case: Document, request: Document) -> Running:
-    """Fork, and compile a case in a folder of its own."""
+    """Fork, and compile a case in its own folder."""
     folder = os.path.join(request["folder"], str(number))
     os.mkdir(folder)
     sys.stdout.flush()

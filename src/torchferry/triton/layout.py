@@ -61,7 +61,7 @@ class _Layout:
         return line[: len(line) - len(line.lstrip())]
 
     def _put(self, number: int, text: str) -> None:
-        """Write a line, behind what stands in it."""
+        """Write a line, behind what is in it."""
         before = self.lines[number - 1]
         self.lines[number - 1] = (
             f"{before}; {text.strip()}"

@@ -125,7 +125,7 @@ def _given(text: str, arguments: str, kernel: ProjectKernel) -> Signature:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """Yield the parts between commas that stand in no brackets or quotes."""
+    """Yield the parts between commas that are in no brackets or quotes."""
     depth, quote, start = 0, "", 0
     for place, letter in enumerate(text):
         if quote:
@@ -181,7 +181,7 @@ def _completed(
     kernel: ProjectKernel, named: dict[str, KernelArgument], options: tuple[tuple[str, Any], ...], origin: Message,
     assume: str = "",
 ) -> Signature:  # fmt: skip
-    """Return a signature with what is known of each parameter, in their order."""
+    """Return a signature with the known facts about each parameter, in their order."""
     computed = {name for name, _ in kernel.heuristics}
     arguments: list[KernelArgument] = []
     unknown: list[str] = []
@@ -261,7 +261,7 @@ class LaunchReader:
     def _argument(
         self, path: str, expression: ast.expr, parameter: KernelParameter, kernel: ProjectKernel
     ) -> KernelArgument | None:
-        """Return what is known of an argument; None for nothing."""
+        """Return the known facts about an argument; None for nothing."""
         name = parameter.name
         if isinstance(expression, ast.Constant):
             return KernelArgument(name, VALUE, value=expression.value) if _is_plain(expression.value) else None
@@ -403,7 +403,7 @@ _ADDRESSED = ("load", "store", "make_block_ptr", "make_tensor_descriptor")
 
 
 def pointers_of(function: ast.FunctionDef) -> frozenset[str]:
-    """Return the parameters that are addresses: they, or what is computed of them, stand first in a load or store.
+    """Return the parameters that are addresses: they, or what is computed of them, are first in a load or store.
 
     Args:
         function: The kernel.
@@ -440,7 +440,7 @@ def _base_of(expression: ast.expr) -> str:
 
 
 def suggestion(kernel: ProjectKernel, known: Callable[[str], str] = lambda name: "") -> str:
-    """Return a signature to fill in: what is not known stands as `?`."""
+    """Return a signature to fill in: what is not known is as `?`."""
     parts = []
     for parameter in kernel.parameters:
         if parameter.name in kernel.tuned or parameter.default is not None:

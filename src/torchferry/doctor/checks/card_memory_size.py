@@ -16,7 +16,7 @@ _SLACK = 0.8
 
 @check("card.memory_size", rank=5, side="host", title=say_in("check", "size of the memory"), needs_card=True)
 def card_memory_size(context: CheckContext) -> Iterator[Result]:
-    """Compare the tool's total with what is known of the model."""
+    """Compare the tool's total with the known facts about the model."""
     if not context.cards:
         yield skipped(say("the management tool shows no card; see tool.present"))
         return

@@ -14,7 +14,7 @@ from torchferry.doctor.result import Missing, Remedy, Result, failed, passed, un
 
 @check("library.found", rank=1, side="host", title=say_in("check", "runtime libraries"), needs_card=True)
 def library_found(context: CheckContext) -> Iterator[Result]:
-    """Judge each library that programs load, but the collective one, which has a check of its own."""
+    """Judge each library that programs load, but the collective one, which has its own check."""
     wanted = [library for library in context.requirements.libraries if library.role != "collective"]
     if not wanted:
         yield unverified(say("which libraries the plugin loads"))

@@ -13,7 +13,7 @@ from torchferry.doctor.result import Result, passed, skipped, warned
 
 @check("probe.dtypes", rank=4, side="probe", title=say_in("check", "dtypes"))
 def probe_dtypes(context: CheckContext) -> Iterator[Result]:
-    """List what works, and what is known of what does not."""
+    """List what works, and the known facts about what does not."""
     good, bad = parts(context, "dtype")
     backend = context.target.backend
     for name, error in bad.items():

@@ -13,7 +13,7 @@ from torchferry.doctor.result import Result, failed, passed, skipped
 
 @check("python.import", rank=5, side="python", title=say_in("check", "importing the plugin"))
 def python_import(context: CheckContext) -> Iterator[Result]:
-    """Import torch and the plugin in a process of its own, and explain a failure that is known."""
+    """Import torch and the plugin in its own process, and explain a failure that is known."""
     imported, plugin = context.imported, context.target.backend.PLUGIN
     if not imported.tried:
         yield skipped(say("torch or the plugin is missing; see python.torch and python.plugin"))

@@ -23,7 +23,7 @@ _SOURCES = frozenset(
 )
 _BUILD_FILES = frozenset({"setup.py", "CMakeLists.txt", "meson.build", "BUILD", "BUILD.bazel", "Makefile"})
 _DECLARES = lazy_regex(r"(?:\b(?!return\b|else\b|do\b)\w+[\s*&]+|>\s*|[*&]|::)\Z")
-"""What stands before a name that is declared: a type. Before a call stands an operator, or nothing."""
+"""What precedes a name that is declared: a type. Before a call stands an operator, or nothing."""
 
 _LIBRARY_NAME = lazy_regex(r".+\.so(?:\.\d+)*\Z")
 

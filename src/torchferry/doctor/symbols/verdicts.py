@@ -43,7 +43,7 @@ _PYTHON = lazy_regex(r"_?Py[A-Z_]\w+\Z")
 
 
 class SymbolVerdict(NamedTuple):
-    """What is known of one symbol.
+    """The known facts about one symbol.
 
     Attributes:
         symbol: As the library has it.
@@ -366,7 +366,7 @@ def _other_string(symbol: str) -> str:
 
 
 def _accelerator_spaces() -> Mapping[str, str]:
-    """Return the targets by the namespace that stands where CUDA's stands."""
+    """Return the targets by the namespace that is where CUDA's stands."""
     spaces = {}
     for target in registry.built_in():
         table = kernel_table(registry.load(target))

@@ -1,6 +1,6 @@
 """Build scripts of CUDA extensions: what they need for a target, as edits, and what is left to people.
 
-`port_build_data` takes the bytes of a file, `port_build_file` its text; each kind of file has a module of its own.
+`port_build_data` takes the bytes of a file, `port_build_file` its text; each kind of file has its own module.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _IDENTIFIER = lazy_regex(r"[A-Za-z_]\w*")
 _TARGET_NAME = lazy_regex(r"(?<!\w)(\w+)::(\w+)")
 _REFERENCE = lazy_regex(r"\$\{(\w+)\}")
 _IN_EXPRESSION = lazy_regex(r"(?<![^<>:;,\s])[^<>:;,\s]+(?=[>;])")
-"""What a generator expression such as `$<$<BOOL:${X}>:a.cu>` stands for; never a reference to a variable alone."""
+"""What a generator expression such as `$<$<BOOL:${X}>:a.cu>` represents; never a reference to a variable alone."""
 
 _LIBRARY_KINDS = frozenset({"OBJECT", "INTERFACE", "ALIAS", "IMPORTED"})
 _BLANK = lazy_regex(r"[ \t]*(?:\r?\n[ \t]*)?\Z")

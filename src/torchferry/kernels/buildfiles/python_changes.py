@@ -1,6 +1,6 @@
 """What changes in a Python build script, found by its syntax tree; how it is written is `python_writing.py`'s.
 
-Every change is one expression, or a run of elements of a list, with what stands there on the target. So the same
+Every change is one expression, or a run of elements of a list, with what is there on the target. So the same
 changes can be written in place of what was there, or beside it under a switch.
 """
 
@@ -63,12 +63,12 @@ class ChangeForm(Enum):
 
 
 class ScriptChange(NamedTuple):
-    """One place of a script and what stands there on the target.
+    """One place of a script and what is there on the target.
 
     Attributes:
         start: Where it begins.
         end: Where it ends.
-        text: What stands there on the target.
+        text: What is there on the target.
         form: How it is written beside what was there.
         bare: Whether a conditional expression needs no parentheses there.
         name: The dotted name that the text uses; empty for none.
@@ -124,7 +124,7 @@ class ScriptChanges:
     # names
 
     def ported(self, name: str) -> str:
-        """Return the dotted name that stands in place of one of torch's; empty where nothing is known."""
+        """Return the dotted name that replaces one of torch's; empty where nothing is known."""
         if name == f"{BUILDERS}.CUDAExtension" and self.facts.extension:
             return self.facts.extension
         if name == f"{BUILDERS}.BuildExtension" and self.facts.builder:
@@ -478,7 +478,7 @@ class ScriptChanges:
         return False
 
     def _dropped_call(self, node: ast.AST, flag: BuildRow) -> None:
-        """Note a flag that is added to a list by a call of its own."""
+        """Note a flag that is added to a list by its own call."""
         call = self.file.parents.get(node)
         statement = self.file.parents.get(call) if call is not None else None
         start = self.file.span(node)[0]

@@ -1,6 +1,6 @@
 """Python files that build extensions: `setup.py`, and calls that compile when a program runs.
 
-With the style `replace` the target's words stand in place of CUDA's. With `branch` they stand beside them, and nothing
+With the style `replace` the target's words replace CUDA's. With `branch` they are next to them, and nothing
 is different as long as the target's variable is not set::
 
     FORCE_ACME = os.getenv("FORCE_ACME", "0") == "1"

@@ -30,8 +30,8 @@ class Arm(NamedTuple):
         body: Where the first line of its body begins.
         end: Where its body ends.
         keyword: `if` or `elif`.
-        indent: What stands before that keyword.
-        body_indent: What stands before its statements.
+        indent: What precedes that keyword.
+        body_indent: What precedes its statements.
     """
 
     start: int
@@ -201,7 +201,7 @@ def _runs(found: ScriptChanges, changes: list[ScriptChange]) -> list[tuple[int, 
 
 
 def _conditional(text: str, change: ScriptChange, flag: str) -> list[Edit]:
-    """Return what a change becomes where the target's words stand beside CUDA's."""
+    """Return what a change becomes where the target's words are next to CUDA's."""
     start, end, new, form = change.start, change.end, change.text, change.form
     old = text[start:end]
     if form is ChangeForm.EXPRESSION:

@@ -3,7 +3,7 @@
 The namespaces of the target's plugin are not: they hold what the plugin declares (`surface_stubs.py`).
 
 They are written into a folder of their own for each run. What the installed torch lacks of its CUDA side, and the
-headers of CUDA's libraries that are not installed, stand there with what torch's own headers need of them, and are
+headers of CUDA's libraries that are not installed, are there with what torch's own headers need of them, and are
 used only where no true header is found.
 """
 

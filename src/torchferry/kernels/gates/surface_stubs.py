@@ -41,7 +41,7 @@ class SurfaceStubs:
         self._headers: dict[str, tuple[list[str], list[tuple[str, str]]]] = {}
 
     def text(self, originals: Iterable[str]) -> str:
-        """Return what stands behind the headers of torch that a header of the plugin is read by."""
+        """Return what follows the headers of torch that a header of the plugin is read by."""
         lines = [f"namespace {outer} {{ namespace cuda {{}} }}" for outer in _OUTER]
         lines += [f"namespace {outer} {{ namespace {self.namespace} {{}} }}" for outer in _OUTER]
         lines.append(f"namespace at {{ namespace {self.namespace} {{ using namespace ::c10::{self.namespace}; }} }}")

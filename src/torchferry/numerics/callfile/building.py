@@ -1,6 +1,6 @@
 """Make the arguments of a written call again, on a device, and call the operator.
 
-Like `reading.py`, it stands in the pytest file of each directory too.
+Like `reading.py`, it is in the pytest file of each directory too.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Builder:
         self._tensors: dict[int, Tensor] = {}
 
     def value(self, node: Any) -> Any:
-        """Return the value that a node of the tree stands for.
+        """Return the value that a node of the tree represents.
 
         Raises:
-            Refused: it stands for none.
+            Refused: it represents none.
         """
         if node is None or isinstance(node, (bool, int, float, str)):
             return node

@@ -77,7 +77,7 @@ class _Copier:
         self.devices: list[torch.device] = []
 
     def node(self, value: Any) -> Any:
-        """Return what stands for a value in `call.json`."""
+        """Return what represents a value in `call.json`."""
         if value is None or isinstance(value, (bool, str)):
             return value
         if isinstance(value, Tensor):

@@ -1,6 +1,6 @@
 """Judge what a device made of a call by what its dtype can hold, and by what the CPU makes of it in the same dtype.
 
-Like `reading.py`, it stands in the pytest file of each directory too.
+Like `reading.py`, it is in the pytest file of each directory too.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def _no_dump(path: Path) -> Message:
 
 
 def _value(file: BinaryIO, persistent: Callable[[Any], Any] | None = None) -> Any:
-    """Return what one pickle describes; the file stands behind it then.
+    """Return what one pickle describes; the file follows it then.
 
     Raises:
         Refused: it describes something else than values of arguments.
@@ -206,7 +206,7 @@ def _extend(container: Any, name: str, parts: list[Any]) -> None:
 
 
 def _repeated(value: Any) -> Any:
-    """Return what stands at a second place too: a container there again and again would be endless, or holds itself."""
+    """Return what is at a second place too: a container there again and again would be endless, or holds itself."""
     if type(value) in (list, dict, tuple) and not all(isinstance(part, int) for part in value):
         raise Refused(say("one list or dictionary stands at several places of it"))
     return value

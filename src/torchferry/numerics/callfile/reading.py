@@ -1,6 +1,6 @@
 """Read a directory with the call of an operator, and trust nothing in it.
 
-The text of this module stands in front of the pytest file that each such directory has: it keeps to Python 3.8, torch
+The text of this module is in front of the pytest file that each such directory has: it keeps to Python 3.8, torch
 and the standard library, and says what it refuses in one way everywhere.
 """
 

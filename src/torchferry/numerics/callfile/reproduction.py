@@ -219,7 +219,7 @@ def _parts() -> tuple[str, str]:
 
 
 def _quoted(text: str) -> str:
-    """Return text that may stand in a docstring, whatever a module is called."""
+    """Return text that may be in a docstring, whatever a module is called."""
     return re.sub(r"[^\w .,:;()\[\]#-]", "_", text)
 
 

@@ -353,7 +353,7 @@ def _with_uncompared(verdict: ResultVerdict, uncompared: int) -> ResultVerdict:
 def _missing(call: ComparedCall, further: frozenset[int]) -> list[int]:
     """Return the numbers of the results that only the CPU gives although the device was asked for them.
 
-    What stands in for a vendor's operator gives all that can be given: of these only a mask says what was asked for.
+    What stands in for a vendor's operator gives all that can be given: of these only a mask says what was requested.
     """
     not_asked = unasked(call.operator, *call.arguments())
     if not_asked is None:

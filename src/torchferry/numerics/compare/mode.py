@@ -189,7 +189,7 @@ class CompareMode(WholeMode):
             self._owner.untested(policy, signature, where, reason)
 
     def policies(self) -> list[OpPolicy]:
-        """Return what is known of the operators that were called."""
+        """Return the known facts about the operators that were called."""
         return list(self._policies.values())
 
     def _with_shadow(

@@ -235,7 +235,7 @@ _KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "Compo
 
 @cache
 def decomposition(operator: Operator) -> Function | None:
-    """Return a function that gives what the operator gives, or None where the CPU has a kernel of its own."""
+    """Return a function that gives what the operator gives, or None where the CPU has its own kernel."""
     name = operator.overload.name()
     if operator.name in _MEANINGS:
         return _MEANINGS[operator.name]

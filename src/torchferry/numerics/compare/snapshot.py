@@ -37,7 +37,7 @@ _ALIGNED = 64
 otherwise where they are not."""
 
 _LARGE = 1 << 18
-"""Bytes from which on a tensor has a buffer of its own: it costs more to copy than to ask for, and memory of many sizes
+"""Bytes from which on a tensor has its own buffer: it costs more to copy than to ask for, and memory of many sizes
 is used again by the next call, where that of their sum would be fetched from the system each time."""
 
 _FAILURES = (RuntimeError, NotImplementedError, AttributeError, TypeError, AssertionError)
@@ -421,7 +421,7 @@ def check(tensor: Tensor) -> None:
     """Refuse what cannot be copied as it is.
 
     Raises:
-        Untestable: a quantized or nested tensor, one of a layout of its own, or one without values.
+        Untestable: a quantized or nested tensor, one of its own layout, or one without values.
     """
     if tensor.is_quantized:
         raise Untestable(say("quantized tensors are not compared"))

@@ -1,4 +1,4 @@
-"""Values in columns of text that no name stands beside: bare numbers, `step value`, and tables of training loops.
+"""Values in columns of text that no name is next to: bare numbers, `step value`, and tables of training loops.
 
 Two tables are known: a head whose first cell is `Epoch` over rows that begin with `3/299`, as YOLOv5 and
 its successors print it with a progress bar behind (github.com/WongKinYiu/yolov7 train.py); and rows of RAFT's trainer,

@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 
 @dataclass
 class Points:
-    """The values of one metric of one rank, in the order of the log; NaN stands for an epoch or step not known."""
+    """The values of one metric of one rank, in the order of the log; NaN represents an epoch or step not known."""
 
     metric: str
     epochs: array[float] = field(default_factory=lambda: array("d"))
@@ -193,7 +193,7 @@ def _readers(file: Path, wanted: Wanted) -> list[Series]:
 
 
 class _BothReaders:
-    """Reads what stands beside its name in a text log, and what stands in columns."""
+    """Reads what is next to its name in a text log, and what is in columns."""
 
     def samples(self, path: Path) -> Iterator[Sample | Trouble]:
         """Yield what both readers find.

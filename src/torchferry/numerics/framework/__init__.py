@@ -1,1 +1,1 @@
-"""What every tool stands on: its start in a process, where a call belongs, dispatch modes, operators, steps."""
+"""What every tool is on: its start in a process, where a call belongs, dispatch modes, operators, steps."""

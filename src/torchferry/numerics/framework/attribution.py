@@ -222,7 +222,7 @@ def _made_by(node: str, operator: str) -> bool:
 
 
 _WRAPPED = frozenset({"_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_orig_mod"})
-"""Attributes under which torch's wrappers keep the module that they stand for."""
+"""Attributes under which torch's wrappers keep the module that they represent."""
 
 
 class _Running(threading.local):
@@ -364,7 +364,7 @@ def _is_wrapped(parent: nn.Module, key: str) -> bool:
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """Return the module that wrappers stand for."""
+    """Return the module that wrappers represent."""
     while True:
         inner = next(
             (child for key, child in module._modules.items() if child is not None and _is_wrapped(module, key)), None

@@ -27,7 +27,7 @@ _SPACES = {
 """Kinds of whole namespaces."""
 
 HIGHER_ORDER = "higher_order"
-"""What stands for the namespace of operators that call others, such as torch.cond."""
+"""What represents the namespace of operators that call others, such as torch.cond."""
 
 _WRITES = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ((3, "running_mean"), (4, "running_var"))
@@ -40,7 +40,7 @@ _DROPOUT = ("dropout_p", "dropout")
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """What is known of one overload.
+    """The known facts about one overload.
 
     Attributes:
         overload: torch's own object.
@@ -49,7 +49,7 @@ class Operator:
         space: `aten`.
         kind: What it does to numbers; of one that draws only with dropout, what it does without.
         written: Position and name of each argument that it writes to.
-        fresh: Whether a result is a tensor of its own, and not one of the arguments.
+        fresh: Whether a result is its own tensor, and not one of the arguments.
         may_share: Whether a result may be a new tensor or a view, as of `reshape`; only the call shows it.
         dropout: Position and name of the argument that makes it random where it is not 0.
     """
@@ -135,11 +135,11 @@ def unasked(operator: Operator, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 
 
 _KNOWN: dict[int, Operator] = {}
-"""By the identity of the overload, which is kept in what is known of it: its hash is a function of Python's."""
+"""By the identity of the overload, which is kept in the known facts about it: its hash is a function of Python's."""
 
 
 def operator(overload: torch._ops.OpOverload) -> Operator:
-    """Return what is known of an overload."""
+    """Return the known facts about an overload."""
     described = _KNOWN.get(id(overload))
     if described is None:
         described = _KNOWN[id(overload)] = _described(overload)

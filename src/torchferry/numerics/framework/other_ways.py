@@ -253,7 +253,7 @@ def _multiplied(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 
 
 def _known_to_scripts(function: Any, original: Any) -> None:
-    """Let torch.jit take a function for the operator that it stands for."""
+    """Let torch.jit take a function for the operator that it represents."""
     builtins = importlib.import_module("torch.jit._builtins")
     name = builtins._find_builtin(original)
     if name is not None:

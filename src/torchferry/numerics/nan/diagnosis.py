@@ -1,7 +1,7 @@
 """A step that is known to be bad is gone through from its beginning: the first place where something turned bad.
 
 In order: parameters that were bad before, inputs, each model forward (run again, call by call), the loss, the loss
-backward, each model backward (run again), what stands between backward and the optimizer.
+backward, each model backward (run again), the text between backward and the optimizer.
 """
 
 from __future__ import annotations

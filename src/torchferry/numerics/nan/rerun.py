@@ -244,7 +244,7 @@ class TapedCall(NamedTuple):
 
 
 class Tape(SeeingMode):
-    """A dispatch mode that stands between modules: `lay` puts it in place, `lift` takes it away.
+    """A dispatch mode that is between modules: `lay` puts it in place, `lift` takes it away.
 
     A program that compiles what it computes between modules compiles it as it does without us: what torch then calls
     is kept, and what it has fused is not seen.
@@ -326,11 +326,11 @@ def again(calls: Sequence[TapedCall], leaves: dict[int, Tensor], at: Callable[[U
 
     Args:
         calls: What was kept.
-        leaves: What stands for the tensors that the calls began with, by the identity of these.
+        leaves: What represents the tensors that the calls began with, by the identity of these.
         at: Told the user's line of each call before it runs.
 
     Returns:
-        What stands for each tensor, by its identity.
+        What represents each tensor, by its identity.
     """
     standing = dict(leaves)
 

@@ -134,7 +134,7 @@ class RecordingMode(WholeMode):
         self._makers = Makers()
         self._of_modules: set[int] = set()
         self._operators: dict[int, Operator] = {}
-        """By the identity of the overload, which is kept in what is known of it."""
+        """By the identity of the overload, which is kept in the known facts about it."""
 
     def clear(self) -> None:
         """Begin a step: nothing that lies in memory came from one of its rows."""

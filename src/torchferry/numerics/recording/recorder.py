@@ -365,7 +365,7 @@ class Recorder:
         self._batch(name, tensor)
 
     def _failed(self, error: Exception) -> None:
-        """The recording has a fault of its own: what it was at is left out, and the rest goes on."""
+        """The recording has its own fault: what it was at is left out, and the rest goes on."""
         text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}"
         if not self._failures:
             what = say("a part of the run cannot be recorded; the rest is recorded: {error}", error=text)
@@ -378,7 +378,7 @@ class Recorder:
     # what is noted
 
     def _captures(self) -> bool:
-        """Ask whether what the program calls from now on goes into a graph."""
+        """Check whether what the program calls from now on goes into a graph."""
         self._mode.captures = capturing()
         return self._mode.captures
 

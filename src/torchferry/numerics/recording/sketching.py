@@ -20,7 +20,7 @@ from torch import Tensor
 from torchferry.numerics.runlog.layout import CODE_DISTANCE, CODES, SAMPLE, WIDTH
 
 _ROWS = 1 << 16
-"""Rows that one product takes; longer tensors are added block by block, each with a sign of its own."""
+"""Rows that one product takes; longer tensors are added block by block, each with its own sign."""
 
 
 _COARSE = 1e-5
@@ -32,7 +32,7 @@ _SMALL = 1 << 13
 """Elements up to which a tensor is copied, and sketched on the CPU."""
 
 _BLOCK = WIDTH << 11
-"""Numbers of a block of such copies; each begins at a row of its own."""
+"""Numbers of a block of such copies; each begins at its own row."""
 
 _BLOCKS = 4
 """Blocks of a step; what finds no room there is sketched on the device."""

@@ -80,7 +80,7 @@ def document(
         standard: What results were judged by.
         source: Where that is written.
         command: What was run.
-        asked_of_cpu: Whether a run on the CPU alone is what was asked for.
+        asked_of_cpu: Whether a run on the CPU alone is what was requested.
     """
     ranks = [result for result in outcome.results if result.get("called") or "error" in result]
     return {

@@ -27,7 +27,7 @@ def document(result: RunComparison, lang: str, asked_of_cpu: bool = True) -> dic
     Args:
         result: The comparison.
         lang: `en` or `zh`.
-        asked_of_cpu: Whether two runs on the CPU alone are what was asked for.
+        asked_of_cpu: Whether two runs on the CPU alone are what was requested.
     """
     first = None
     if result.first is not None:

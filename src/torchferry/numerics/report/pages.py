@@ -31,7 +31,7 @@ def framed(title: str, well: bool, body: Iterable[str], lang: str, script: str =
 
 
 def paragraphs(lines: Iterable[str]) -> str:
-    """Return lines as paragraphs; what is indented stands in the type of code."""
+    """Return lines as paragraphs; what is indented is in the type of code."""
     return "".join(
         f"<pre>{escape(line.strip())}</pre>" if line.startswith("  ") else f"<p>{escape(line)}</p>" for line in lines
     )

@@ -465,7 +465,7 @@ def _paired(a: RecordedStep, b: RecordedStep, rename: dict[str, str]) -> dict[st
 
 
 def _named(step: RecordedStep, rename: dict[str, str]) -> dict[str, Draw]:
-    """Return draws by module, kind and occurrence: of `native_dropout` and `bernoulli_`, the mask stands for both."""
+    """Return draws by module, kind and occurrence: of `native_dropout` and `bernoulli_`, the mask represents both."""
     seen: Counter[str] = Counter()
     draws: dict[str, Draw] = {}
     for draw in step.draws:

@@ -206,7 +206,7 @@ class Record:
 
 
 def read_record(folder: Path) -> Record:
-    """Read a record's lines; its rows are read when they are asked for.
+    """Read a record's lines; its rows are read when they are requested.
 
     Raises:
         TorchferryError: the folder holds no record, or a damaged one.

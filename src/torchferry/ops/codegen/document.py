@@ -1,7 +1,7 @@
 """A YAML file as values that know their line, read within bounds.
 
 Only what a list of operators needs is read: texts, lists and tables. Anchors, aliases, tags and several documents are
-refused, because a few lines of aliases can stand for terabytes.
+refused, because a few lines of aliases can represent terabytes.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Body(NamedTuple):
 
     Attributes:
         template: Name of the template.
-        call: What stands for `$call` in it.
+        call: What represents `$call` in it.
         size: Argument, or expression in C++, with the sizes of the result.
         dtype: Argument, or expression in C++, with the dtype of the result.
     """

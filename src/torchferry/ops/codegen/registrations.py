@@ -134,7 +134,7 @@ class WrittenGroup(NamedTuple):
         rows: What is registered.
         root: Stem of torch's headers of the operator: `ATen/ops/<root>_native.h`.
         definitions: Classes and functions, in `namespace at`.
-        calls: What stands in TORCH_LIBRARY_IMPL.
+        calls: What is in TORCH_LIBRARY_IMPL.
         declared: Kernels of the vendor's that it calls.
         needs_meta: Whether the header needs torch's class of the preparation.
     """

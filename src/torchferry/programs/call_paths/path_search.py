@@ -127,10 +127,10 @@ class CallPathSearch:
         return self._surest(_start(path, node, supposed, wanted=wanted), worst, error)
 
     def comes_to(self, path: str, node: ast.AST, supposed: ast.expr | None = None) -> bool:
-        """Whether the program reaches a node of a file, or may: without an option, and without code that handles its absence.
+        """Whether the program reaches a node of a file, or may: without an option, and no code handles its absence.
 
-        This needs less than the whole path, so known facts about the functions and files on it answer at once. The arguments
-        are those of `call_path`.
+        This needs less than the whole path, so known facts about the functions and files on it answer at once.
+        The arguments are those of `call_path`.
         """
         return self._surest(_start(path, node, supposed), Reachability.CHOSEN) is not None
 
@@ -294,8 +294,8 @@ class CallPathSearch:
     def _uses_of_stub(self, state: SearchState, file: PythonFile, names: Names, node: ast.AST) -> Iterator[SearchState]:
         """Yield the uses of a name that stays a stub because each alternative needs a feature that the target lacks.
 
-        `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and the same for Triton: where neither is
-        available, every use of the name reaches a function that only raises.
+        `matmul = not_implemented`, then `if cuda_is_there(): matmul = cuda_matmul`, and the same for Triton: where
+        neither is available, every use of the name reaches a function that only raises.
         """
         statement = file.parents.get(node)
         if not isinstance(statement, ast.Assign) or statement.value is not node or len(statement.targets) != 1:
@@ -554,8 +554,7 @@ class CallPathSearch:
     def _as_defined(
         self, state: SearchState, file: PythonFile, names: Names, definitions: Iterable[Definition]
     ) -> SearchState:
-        """Return a search state in a function with the conditions under which its name means it and no other function.
-        """
+        """Return a search state in a function under the conditions that make its name mean it alone."""
         for defined in definitions:
             context = self.contexts.of(file, defined)
             failing = tuple(attempt for attempt in context.attempts if self.contexts.fails(file, attempt))
@@ -567,7 +566,7 @@ class CallPathSearch:
         return state
 
     def _as_made(self, state: SearchState, file: PythonFile, names: Names, unit: FunctionNode) -> SearchState:
-        """Return a search state in a method of a class that is never instantiated: a feature is lacking, or not requested.
+        """Return a search state in a method of a class that is never instantiated, for want of a feature or a request.
 
         The search finds a method by its name: `(Fast if cupy else Slow)().run()` may call either one.
         """

@@ -65,7 +65,7 @@ class PlaceContexts:
     def given(
         self, path: str, function: FunctionNode, call: ast.Call, caller: str, *, bound: bool
     ) -> tuple[tuple[Parameter, BoundArgument], ...]:
-        """Return the arguments that a call passes to the parameters of a function; the arguments are those of `given_by`.
+        """Return what a call passes to the parameters of a function; the arguments are those of `given_by`.
 
         The result is empty where a decorator of the project may change the arguments.
         """

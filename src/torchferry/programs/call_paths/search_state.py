@@ -73,7 +73,7 @@ class Search:
         return True
 
     def nearest(self, of: object) -> dict[object, int]:
-        """Return, for each unit, the fewest steps to a place that reaches it; None stands for places of any kind."""
+        """Return, for each unit, the fewest steps to a place that reaches it; None represents places of any kind."""
         nearest = self._steps.get(of)
         if nearest is None:
             nearest = self._steps[of] = {}

@@ -274,7 +274,7 @@ def _run_inside(file: PythonFile, names: Names) -> Iterator[StartCommands]:
 
 
 def _said_in(file: PythonFile, names: Names, call: ast.Call) -> list[ast.expr]:
-    """Return the expressions in a call, and those that its variables stand for: `with open(path) as code`."""
+    """Return the expressions in a call, and those that its variables represent: `with open(path) as code`."""
     parts = [each for each in nodes_in(call) if isinstance(each, ast.expr)]
     for name in parts:  # those of variables are added while it runs
         for binding in names.reaching_bindings(name) if isinstance(name, ast.Name) and len(parts) < _MOST_SAID else ():

@@ -78,7 +78,7 @@ class StartedFile(NamedTuple):
     Attributes:
         path: The file.
         start: The command.
-        document: Whether it stands in a document, for people.
+        document: Whether it is in a document, for people.
     """
 
     path: str
@@ -234,13 +234,13 @@ class StartingCommands:
         return next((each for each in named if each in scripts), None)
 
     def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
-        """Return the file that a command of a file starts, and what stands behind it; None where it starts none."""
+        """Return the file that a command of a file starts, and what follows it; None where it starts none."""
         if not command.words or command.program in NOT_STARTED:
             return None
         return self._of_command(command, path, path.rpartition("/")[0])
 
     def _of_command(self, command: Command, path: str, current_folder: str) -> tuple[str, tuple[str, ...]] | None:
-        """Return the file that a command starts, and what stands behind it."""
+        """Return the file that a command starts, and what follows it."""
         values = [word.value for word in command.words]
         starts_modules = False
         application = served_module(command)
@@ -312,7 +312,7 @@ class StartingCommands:
 
 
 def _behind_variable(value: str) -> str:
-    """Return what stands behind the variable or substitution that a path begins with, or behind its first slash."""
+    """Return what follows the variable or substitution that a path begins with, or behind its first slash."""
     if value.startswith(("$(", "`")):
         return value[max(value.rfind(")"), value.rfind("`")) + 1 :].lstrip("/")
     if value.startswith(("$", "~")):

@@ -1,4 +1,4 @@
-"""The commands that a file writes, with what stands for their variables: scripts, images, documents and notebooks."""
+"""The commands that a file writes, with what represents their variables: scripts, images, documents and notebooks."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def written_in(document: Document, context: Context, given: Mapping[str, str] = 
 
 
 def _expanded(context: Context, document: Document, given: Mapping[str, str]) -> Iterator[Command]:
-    """Yield the commands of a file that may be followed, with what stands for their variables."""
+    """Yield the commands of a file that may be followed, with what represents their variables."""
     commands = commands_of_service(context) if is_of_integration(context.path) else commands_of(context)
     written = sorted(map(_unescaped, commands), key=lambda each: (*each.assignments, *each.words)[0].start)
     variables = ShellVariables(context.text, context.kind is Kind.MAKEFILE, written, given)
@@ -293,7 +293,7 @@ def _is_command(line: str, start: int, end: int) -> bool:
 
 
 def _inline(line: str) -> Iterator[tuple[int, int]]:
-    """Yield where commands stand between backquotes."""
+    """Yield where commands are between backquotes."""
     opening = line.find("`")
     while opening >= 0:
         closing = line.find("`", opening + 1)

@@ -1,4 +1,4 @@
-"""What must hold for a place to be run, and what is known of it when nothing is said on the command line."""
+"""What must hold for a place to be run, and the known facts about it when nothing is said on the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MODES = {
     ),
     "torch.onnx.is_in_onnx_export": ("export", "dynamo_export", "to_onnx"),
 }  # fmt: skip
-"""What asks whether code is compiled or exported, and the functions of torch, Lightning and TensorBoard that do it:
+"""What checks whether code is compiled or exported, and the functions of torch, Lightning and TensorBoard that do it:
 in a program that speaks of none of them it is not."""
 
 _PYTHONS = ((3, 8), (3, 99))
@@ -48,7 +48,7 @@ class Conditions(Values):
     """Answers conditions for one program.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
         target: Where it is to run.
         shared: What was answered to other programs.
         staying: Where a migration leaves `.is_cuda` as it is, by the file and the line: no tensor of the target is it.
@@ -67,7 +67,7 @@ class Conditions(Values):
     def evaluate(
         self, file: PythonFile, names: Names, test: ast.expr, bound: Mapping[Parameter, BoundArgument] | None = None
     ) -> tuple[Answer, frozenset[Parameter]]:
-        """Return what is known of a condition, and the parameters on which it depends that could not be told.
+        """Return the known facts about a condition, and the parameters on which it depends that could not be told.
 
         The same conditions are met on many ways: an answer holds wherever the same is given to what it asks for.
 
@@ -96,7 +96,7 @@ class Conditions(Values):
         return cached_answer.answer, cached_answer.asked
 
     def answer(self, where: Expression, depth: int = 0) -> Answer:
-        """Return what is known of a condition."""
+        """Return the known facts about a condition."""
         test = where.node
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.answer(where.part(test.operand), depth).turned()

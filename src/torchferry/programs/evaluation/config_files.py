@@ -34,7 +34,7 @@ _TAKES_IN = re.compile(
     r"(?:^|[\s{,\"'])(?:<<|_?base_?(?:_config)?|includes?|inherits?|extends|defaults)[\"']?[ \t]*:|!include",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What says that a file takes in others: what it does not have may stand there."""
+"""What says that a file takes in others: what it does not have may be there."""
 
 
 class ConfigFiles:
@@ -53,7 +53,7 @@ class ConfigFiles:
     def value(self, path: str, keys: tuple[str, ...], *, is_composed: bool = False) -> Value:
         """Return what a file has under some keys.
 
-        `GROUP` where there are keys below, `NO_KEY` where there is nothing, `UNDETERMINED` where it cannot be told.
+        `GROUP` where there are keys below, `NO_KEY` where there is nothing, `UNDETERMINED` if it is unknown.
 
         Args:
             path: The file.
@@ -70,7 +70,7 @@ class ConfigFiles:
         return UNDETERMINED if is_open or takes_in else NO_KEY
 
     def keys_below(self, path: str, keys: tuple[str, ...]) -> frozenset[str] | None:
-        """Return the keys that a file has below others; None where that cannot be told."""
+        """Return the keys that a file has below others; None if it is unknown."""
         values = self._of(path)
         if values is None or _TAKES_IN.search(self.files.text(path)) is not None or values.get(keys) is UNDETERMINED:
             return None
@@ -148,7 +148,7 @@ def _of_yaml(text: str) -> Mapping[tuple[str, ...], Value] | None:
 def _other_keys(text: str) -> Iterator[tuple[tuple[str, ...], Value]]:
     """Yield the keys of YAML that have no scalar on their line: nothing, an empty table, or what is not read.
 
-    That is a text of several lines, or an alias of what stands elsewhere.
+    That is a text of several lines, or an alias of what is elsewhere.
     """
     levels: list[tuple[int, str]] = []
     block = -1

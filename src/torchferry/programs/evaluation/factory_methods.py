@@ -47,7 +47,7 @@ def is_unasked(sources: Sources, paths: Iterable[str], maker: tuple[str, str]) -
 
 
 def _may_be_of(sources: Sources, file: PythonFile, names: Names, attribute: ast.Attribute, owner: str) -> bool:
-    """Whether what is asked for a method may be a class: nothing else that a name certainly stands for is."""
+    """Whether what is asked for a method may be a class: nothing else that a name certainly represents is."""
     value = attribute.value
     if isinstance(value, ast.Name) and value.id in ("self", "cls"):
         around_it = file.enclosing_class(attribute)

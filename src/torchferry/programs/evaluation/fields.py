@@ -36,8 +36,8 @@ class Fields:
     """Looks up the fields of records, for one program.
 
     Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
+        facts: The facts of the program.
+        objects: Resolves expressions to objects.
         members: Looks up the members of other objects.
     """
 

@@ -101,7 +101,7 @@ class Members:
         facts.answers("set by name", self._sets_by_name, is_kept=False)
         self._open: set[tuple[object, str]] = set()
         self.answer: Callable[[Expression, int], Answer] = lambda where, depth: Answer(Truth.UNKNOWN)
-        """Returns what is known of a condition."""
+        """Returns the known facts about a condition."""
         self.by_settings: GivenBySettings = lambda file, of, name: []
         """Returns what settings give to a parameter."""
 
@@ -264,7 +264,7 @@ class Members:
         return None if objects is None else frozenset(part.key for each in objects for part in layers_of(each))
 
     def runs(self, where: Expression, context: PlaceContext, depth: int) -> Answer:
-        """Return whether the program comes to a place: yes where nothing has to hold for it."""
+        """Return whether the program reaches a place: yes where nothing has to hold for it."""
         truth = Truth.UNKNOWN if context.attempts or context.suppressed or context.fallback else Truth.YES
         for test, wanted in context.tests:
             answer = self.answer(where.part(test), depth)
@@ -362,7 +362,7 @@ class Members:
                 yield frozenset({None}), (begin,) if begins is None else begins
 
     def _names_given(self, file: PythonFile, names: Names, base: ast.expr) -> Iterable[str] | None:
-        """Return the names that come out of settings which the program reads; None where they cannot be told."""
+        """Return the names that come out of settings which the program reads; None where they are unknown."""
         table = table_of_names(file, base) if loads_settings(file, names) else None
         if table is None:
             return None

@@ -76,7 +76,7 @@ def _found_calls(uses: Uses, file: PythonFile, names: Names, maker: ast.expr) ->
 
 
 def _means(file: PythonFile, names: Names, node: ast.expr, defined: PythonFile, owner: ast.ClassDef) -> bool:
-    """Whether an expression names a class itself, and none that is derived from it and may have a way of its own."""
+    """Whether an expression names a class itself, and none that is derived from it and may have its own way."""
     if isinstance(node, ast.Name):
         bindings = names.bindings(node)
         if file.path == defined.path and bindings == [owner]:

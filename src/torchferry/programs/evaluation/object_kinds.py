@@ -26,7 +26,7 @@ class ClassObject(NamedTuple):
         node: Its definition.
         maker: The call that makes the object; None for the class itself, or where it is not known.
         by_options: Whether the command line fills its fields.
-        prefix: What stands before the names of its fields there: `model.` for the fields of `config.model`.
+        prefix: What precedes the names of its fields there: `model.` for the fields of `config.model`.
     """
 
     file: PythonFile
@@ -38,7 +38,7 @@ class ClassObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "class", self.file.path, self.node.lineno, None if self.maker is None else self.maker.place
 
 
@@ -49,7 +49,7 @@ class ModuleObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "module", self.path
 
 
@@ -60,7 +60,7 @@ class TableObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "table", self.where.place
 
 
@@ -71,7 +71,7 @@ class ParserObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "parser", self.where.place
 
 
@@ -83,12 +83,12 @@ class OptionsObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "options", None if self.parser is None else self.parser.key, self.words
 
 
 class SettingsObject(NamedTuple):
-    """What stands below some keys of settings files.
+    """What is below some keys of settings files.
 
     Attributes:
         files: The files, each with the keys below which it stands.
@@ -102,7 +102,7 @@ class SettingsObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return self
 
 
@@ -119,7 +119,7 @@ class LayersObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return tuple(layer.key for layer in self.layers)
 
 
@@ -131,7 +131,7 @@ class KeywordsObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "keywords", self.where.file.path, self.function.lineno
 
 
@@ -142,7 +142,7 @@ class ParametersObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "parameters", self.of.key
 
 
@@ -153,7 +153,7 @@ class WordsObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "words", self.keys
 
 
@@ -165,7 +165,7 @@ class OtherObject(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What it is known by."""
+        """Its identity."""
         return "other", self.place, self.names
 
 
@@ -229,7 +229,7 @@ def body_values(_: PythonFile, of: ast.ClassDef) -> dict[str, list[ast.expr | No
 
 
 def default_of_field(of: ClassObject, value: ast.expr) -> Expression:
-    """Return the default that `field(...)` stands for, else the value itself."""
+    """Return the default that `field(...)` represents, else the value itself."""
     keywords = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) else {}
     if isinstance(value, ast.Call) and last_name(value.func) in ("field", "Field"):
         factory = keywords.get("default_factory")

@@ -79,14 +79,14 @@ _PLAIN_DECORATORS = frozenset({"dataclass", "final", "total_ordering", "runtime_
 """Decorators of classes that keep nothing."""
 
 _MOST_DERIVED = 12
-"""Classes that are derived from one and made; where there are more, nobody can tell what an object is."""
+"""Classes that are derived from one and made; where there are more, the object is unknown."""
 
 
 class Objects:
-    """Tells what expressions are, for one program.
+    """Resolves expressions to objects, for one program.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
     """
 
     def __init__(self, facts: ProgramFacts) -> None:
@@ -102,7 +102,7 @@ class Objects:
         """Returns what settings give to a parameter."""
 
     def of(self, where: Expression, depth: int = 0) -> tuple[Object, ...] | None:
-        """Return what an expression may be; None where that cannot be told."""
+        """Return what an expression may be; None if it is unknown."""
         if not self.facts.goes_on(depth, _DEEPEST):
             return None
         node = where.node

@@ -58,7 +58,7 @@ _METHODS = frozenset({"lower", "upper", "strip", "lstrip", "rstrip", "casefold",
 """Methods of texts, and those of them that tuples have."""
 
 _PLAIN_FORMAT = lazy_regex(r"(?:[^%]|%[sdr%])*")
-"""A text for `%` that asks for no width, with which a result could be of any length."""
+"""A text for `%` that requests no width, with which a result could be of any length."""
 
 
 class Unordered(tuple[object, ...]):

@@ -30,7 +30,7 @@ from torchferry.source.names import Names
 from torchferry.source.python import PythonFile
 
 _REFERENCE = re.compile(r"\$\{(?P<up>\.*)(?P<keys>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*)\}")
-"""What stands under other keys, told from the root or, behind dots, from where it is asked for."""
+"""What is under other keys, told from the root or, after dots, from where it is requested."""
 
 _MANDATORY = "???"
 """What OmegaConf asks the user for."""
@@ -46,7 +46,7 @@ class MemberLookup(Protocol):
         """Return an item of a table that is unpacked."""
 
     def runs(self, where: Expression, context: PlaceContext, depth: int) -> Answer:
-        """Return whether the program comes to a place."""
+        """Return whether the program reaches a place."""
 
     def is_later(self, stores: Expression) -> bool:
         """Whether a place is run only behind the place that asks."""
@@ -56,8 +56,8 @@ class OptionMembers:
     """Looks up what options and settings files give, for one program.
 
     Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
+        facts: The facts of the program.
+        objects: Resolves expressions to objects.
         members: Looks up the members of other objects.
     """
 
@@ -149,7 +149,7 @@ class OptionMembers:
         return False
 
     def _interpolated(self, of: SettingsObject, text: str, keys: tuple[str, ...], depth: int) -> Member:
-        """Return what OmegaConf puts in for a text: what stands under other keys, `${model.kind}`, where it is told."""
+        """Return what OmegaConf puts in for a text: what is under other keys, `${model.kind}`, where it is told."""
         reference = _REFERENCE.fullmatch(text)
         dots = len(reference["up"]) if reference is not None else 0
         if reference is None or depth > _DEEPEST or dots > len(keys):
@@ -208,7 +208,7 @@ def names_in(facts: ProgramFacts, tables: Collection[object]) -> list[str] | Non
     """Return the keys of settings files, each as a whole; None where a table is another one or cannot be read.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
         tables: What the table may be.
     """
     names: set[str] = set()

@@ -30,7 +30,7 @@ class ParserWords:
     """Tells the words that parsers read.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
     """
 
     def __init__(self, facts: ProgramFacts) -> None:

@@ -50,7 +50,7 @@ class PassedValues:
     """Tells the values of parameters, for one program.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
         members: Looks up items of what is unpacked.
         by_settings: Returns what settings give to a parameter.
         values: Tells the values of expressions.

@@ -35,7 +35,7 @@ class PathValues:
         self._value = value
 
     def of(self, where: Expression, depth: int) -> str | None:
-        """Return the path that an expression names, or the file at it that is opened; None where it cannot be told."""
+        """Return the path that an expression names, or the file at it that is opened; None if it is unknown."""
         node = where.node
         if not self._facts.goes_on(depth, _DEEPEST):
             return None

@@ -59,7 +59,7 @@ class OncePerProgram(Generic[K, T]):
     """Works out something once for a program, whatever the calls on a way give: other answers depend on its result.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
         kind: What is asked, a name of its own.
         find: Works it out.
         unknown: The result for who asks while it is being worked out.
@@ -344,7 +344,7 @@ class ProgramFacts:
         dependencies.is_met = dependencies.is_met or is_met
 
     def left_out(self, path: str, *, is_behind: bool) -> None:
-        """Note that a file stores what was asked for, and whether it is left out as it does so behind what asks."""
+        """Note that a file stores what was requested, and whether it is left out as it does so behind what asks."""
         dependencies = self._dependencies[-1]
         if path not in dependencies.storing:
             dependencies.storing |= {path}
@@ -356,7 +356,7 @@ class ProgramFacts:
         return self.is_near(depth, deepest if self.steps > 0 else -1)
 
     def is_near(self, depth: int, deepest: int) -> bool:
-        """Whether an expression lies near enough behind the first one to be looked at."""
+        """Whether an expression lies near enough after the first one to be looked at."""
         self._slack = min(self._slack, deepest - depth)
         if depth <= deepest:
             return True
@@ -461,7 +461,7 @@ class ProgramFacts:
         return any(each is not None and speaks_of_class(each[0], name) for each in loaded)
 
     def reads_only(self, name: str) -> bool:
-        """Whether the program only reads what a name stands for."""
+        """Whether the program only reads what a name represents."""
         return bool(self.ask("reads only", name))
 
     def _reads_only(self, name: str) -> bool:

@@ -47,8 +47,8 @@ class ReturnedValues:
     """Tells what calls give back, for one program.
 
     Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
+        facts: The facts of the program.
+        objects: Resolves expressions to objects.
         members: Tells which places the program comes to.
         values: Tells the values of expressions.
     """

@@ -111,8 +111,8 @@ class SettingsParameters:
     """Looks up what settings give to parameters, for one program.
 
     Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
+        facts: The facts of the program.
+        objects: Resolves expressions to objects.
         members: Looks up what settings say.
     """
 
@@ -123,7 +123,7 @@ class SettingsParameters:
         self._members = members
         self._is_merging = False
         self.answer: Callable[[Expression], Answer] = lambda _: Answer(Truth.UNKNOWN)
-        """Tells what is known of a condition."""
+        """Tells the known facts about a condition."""
         facts.answers("merges", self._merges)
         facts.answers("in tables", self._paths_of_tables)
 
@@ -410,7 +410,7 @@ class SettingsParameters:
         return tuple(path for path in self._facts.mentioning(called) if TARGET in self._sources.text(path))
 
     def _in_table(self, text: Expression, name: str) -> Member:
-        """Return what stands beside a name in a table that is written down."""
+        """Return what is next to a name in a table that is written down."""
         table = text.file.parents.get(text.node)
         table = text.file.parents.get(table) if isinstance(table, ast.keyword) else table
         pairs: list[tuple[str | None, ast.expr]] = []

@@ -55,7 +55,7 @@ class Dependencies:
         facts: What was asked, each with the number of the answer, in the order in which it was asked first.
         is_whole: Whether it is the same wherever the search comes from: it did not give up, and did not meet itself.
         is_met: Whether it met what was under way when it began, in a way that no question tells.
-        storing: The files that store in objects what was asked for.
+        storing: The files that store in objects what was requested.
         is_behind: Whether what is stored behind the place that asks was left out.
     """
 
@@ -86,7 +86,7 @@ class SearchResult(NamedTuple):
         dependencies: What was asked of the program.
         asked: The parameters that nothing was given to.
         consulted: What was given to the parameters that decide.
-        deepest: How far behind the first expression it may begin for the search to come as far again.
+        deepest: How far after the first expression it may begin for the search to come as far again.
         steps: How many expressions and members were looked at.
     """
 

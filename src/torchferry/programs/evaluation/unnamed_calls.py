@@ -52,10 +52,10 @@ class _NotFollowedError(Exception):
 def unnamed_calls_of(
     facts: ProgramFacts, file: PythonFile, function: FunctionNode, name: str
 ) -> list[UnnamedCall] | None:
-    """Return the calls of a function that may give a parameter and do not name it; None where they cannot be told.
+    """Return the calls of a function that may give a parameter and do not name it; None where they are unknown.
 
     Args:
-        facts: What depends on the program.
+        facts: The facts of the program.
         file: The file of the function.
         function: The function, or the `__init__` of the class, which classes that are derived from it have too.
         name: The parameter.
@@ -219,7 +219,7 @@ def _uses(facts: ProgramFacts, spoken: _Spoken, name: ast.Name) -> Iterator[_Spo
     """Yield where a variable is read; one of a module also in other files, judged by its name.
 
     Raises:
-        _NotFollowedError: another name may stand for it.
+        _NotFollowedError: another name may represent it.
     """
     file, names, _ = spoken
     scope = names.variable_scope(name.id, file.scope(name))

@@ -132,8 +132,8 @@ class ValueTypes:
     """Tells the types of values, for one program.
 
     Args:
-        facts: What depends on the program.
-        objects: Tells what expressions are.
+        facts: The facts of the program.
+        objects: Resolves expressions to objects.
         answer: Answers conditions.
     """
 
@@ -228,7 +228,7 @@ class ValueTypes:
         return _of_class(own[0]) if len(own) == 1 == len(objects or ()) else None
 
     def _is_one(self, name: str, wanted: list[str | None]) -> bool | None:
-        """Whether an object of a type is one of some types; None where that cannot be told."""
+        """Whether an object of a type is one of some types; None if it is unknown."""
         names = _WIDER.get(name, frozenset()) | (self._bases.get(name) or frozenset()) | {name}
         if any(each in names for each in wanted):
             return True

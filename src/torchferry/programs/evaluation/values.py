@@ -76,7 +76,7 @@ class Values(ABC):
 
     @abstractmethod
     def answer(self, where: Expression, depth: int = 0) -> Answer:
-        """Return what is known of a condition."""
+        """Return the known facts about a condition."""
 
     @abstractmethod
     def is_present(self, module: str) -> bool | None:
@@ -461,7 +461,7 @@ class Values(ABC):
         return self.value(where, depth + 1)._replace(option=key)
 
     def text(self, where: Expression, depth: int) -> str | None:
-        """Return a text that is written down, or held by what an expression stands for."""
+        """Return a text that is written down, or held by what an expression represents."""
         text = string_value(where.node)
         value = self.value(where, depth + 1) if text is None else None
         return value.value if value is not None and isinstance(value.value, str) else text

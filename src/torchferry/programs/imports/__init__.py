@@ -1,6 +1,6 @@
 """The project's files as modules: which file imports which, also by names that are computed or that settings hold.
 
-sources             the files, parsed when they are asked for
+sources             the files, parsed when they are requested
 module_graph        the imports of each file, with their places
 computed_names      the possible values of a computed module name
 lazy_imports        packages and objects that import on their first use

@@ -56,10 +56,10 @@ class ComputedName(NamedTuple):
         text: The call, shortened.
         names: What the module's name may be, with `HOLE` for what cannot be told.
         every: Whether all of them are imported, as in a loop, rather than one.
-        indented: Whether the call stands in a block, so that it may not be run when the file is.
+        indented: Whether the call is in a block, so that it may not be run when the file is.
         owner: The class that holds the call, or `__getattr__` of the module; empty for neither.
         exported_as: The name by which other files may take the function that imports, and call it; empty for a call.
-        is_probe: Whether a function only asks whether the module is there: `try: import_module(name); return True`.
+        is_probe: Whether a function only checks whether the module is there: `try: import_module(name); return True`.
     """
 
     line: int
@@ -80,7 +80,7 @@ class Unfollowed(NamedTuple):
         line: The line.
         text: The call, shortened.
         reason: What is said of it; None for what is said of a computed name.
-        of_others: Whether it surely imports nothing of the project, or only asks whether a module is there.
+        of_others: Whether it surely imports nothing of the project, or only checks whether a module is there.
     """
 
     path: str
@@ -104,7 +104,7 @@ _KEPT_AS = lazy_regex(
 
 
 def taking_imports(outlines: Iterable[Outline], text: Callable[[str], str]) -> set[str]:
-    """Return the files that may take a function which imports from another file, under a name of its own there.
+    """Return the files that may take a function which imports from another file, under its own name there.
 
     `from importlib import import_module as load` in one file, and `from helpers import load` in others.
 

@@ -73,7 +73,7 @@ class Instantiation(NamedTuple):
     """A call that makes an object of what settings name.
 
     Attributes:
-        node: What stands for the call; what it is given does not go to the class that is named.
+        node: What represents the call; what it is given does not go to the class that is named.
         of: The settings that it is given; None where it is given a name, or nothing.
         name: The name that it is given.
         is_each: Whether it is given what is below `of`, key by key.
@@ -103,7 +103,7 @@ class Instantiation(NamedTuple):
     def below(self, named: SettingsName) -> Iterator[tuple[str, ...]]:
         """Yield the keys that may lead from the settings that the call is given to the name.
 
-        The file itself may stand below further keys, as hydra puts it there.
+        The file itself may be below further keys, as hydra puts it there.
         """
         word, keys = last_key(self.of), named.keys
         begins = [number + 1 for number, key in enumerate(keys) if key == word] if word else range(len(keys))
@@ -113,7 +113,7 @@ class Instantiation(NamedTuple):
 
 
 def _equal(of: ast.expr, keys: tuple[str, ...], name: str) -> ast.Compare:
-    """Return the comparison of what settings say below some keys with a name; it stands in no file."""
+    """Return the comparison of what settings say below some keys with a name; it is in no file."""
     asked = of
     for key in keys:
         asked = ast.Subscript(asked, ast.Constant(key), ast.Load())

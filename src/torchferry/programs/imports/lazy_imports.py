@@ -44,7 +44,7 @@ class StandIn(NamedTuple):
 
 
 class LazyImports:
-    """Answers what is imported when it is asked for.
+    """Answers what is imported when it is requested.
 
     Args:
         outlines: What the files import.
@@ -73,7 +73,7 @@ class LazyImports:
     # --- packages ---
 
     def exports(self, path: str) -> LazyExports | None:
-        """Return what the file of a package imports when it is asked for; None where it does not do so."""
+        """Return what the file of a package imports when it is requested; None where it does not do so."""
         if path not in self._packages:
             return None
         if path not in self._exports:
@@ -86,7 +86,7 @@ class LazyImports:
         return self._exports[path]
 
     def modules(self, path: str, names: Iterable[str], depth: int = 0) -> Iterator[str]:
-        """Yield the modules that a package imports when it is asked for some names; `*` stands for all.
+        """Yield the modules that a package imports when it is asked for some names; `*` represents all.
 
         Args:
             path: The file of the package.

@@ -179,7 +179,7 @@ class MissingSources:
         return say("the tree has no file for `{module}`; a build may write it", module=_shown(module))
 
     def _source_of_build(self, module: str, importer: str) -> str | None:
-        """Return the Cython beside a file of which the build puts what it makes into a folder of its own, or None.
+        """Return the Cython beside a file of which the build puts what it makes into its own folder, or None.
 
         Before it is built that folder is not there, or is empty but for `.gitkeep` and the like; later it holds nothing
         but what was.

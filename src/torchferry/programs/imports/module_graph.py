@@ -67,7 +67,7 @@ class Edge(NamedTuple):
         importer: The file with the import.
         path: The file that is imported.
         line: The line of the import, from 1; 0 where nothing is written, as for the package of a module.
-        indented: Whether the import stands inside of something, so that what is around it must be looked at.
+        indented: Whether the import is inside of something, so that what is around it must be looked at.
         chosen: Whether the import is one of several that a computed name may mean.
     """
 
@@ -89,7 +89,7 @@ class External(NamedTuple):
         importer: The file with the import.
         module: The dotted module; of a relative import the path from the root behind a dot.
         line: The line of the import.
-        indented: Whether it stands inside of something.
+        indented: Whether it is inside of something.
         names: The names taken from it.
         computed: Whether the module's name is computed, so that no statement says it.
     """
@@ -527,7 +527,7 @@ class Modules:
         return True
 
     def _matching(self, module: str, importer: str) -> list[str]:
-        """Return the files that a name with holes may mean: one word of the name stands in each hole."""
+        """Return the files that a name with holes may mean: one word of the name is in each hole."""
         package, dot, _ = module.partition(HOLE)[0].rpartition(".")
         if not package.strip("."):
             return []

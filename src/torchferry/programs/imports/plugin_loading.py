@@ -53,7 +53,7 @@ _MOST_STEPS = 8
 
 
 class PluginPoint(NamedTuple):
-    """An entry point: its group and name, the module and the object in it that it stands for, and who declares it."""
+    """An entry point: its group and name, the module and the object in it that it represents, and who declares it."""
 
     group: str
     name: str

@@ -114,7 +114,7 @@ class SettingsFiles:
                     yield name
 
     def dotted_in(self, path: str) -> tuple[str, ...]:
-        """Return the dotted names in a settings file, each as often as it stands there."""
+        """Return the dotted names in a settings file, each as often as it is there."""
         if path not in self._dotted:
             text = self.text(path)
             # JSON quotes each value, and what else has dots in it is prose: large files hold examples to learn from
@@ -133,7 +133,7 @@ class SettingsFiles:
         Args:
             path: The program's file.
             text: Its text.
-            arguments: What stands behind it in the command that starts it.
+            arguments: What follows it in the command that starts it.
         """
         words = [word for argument in arguments for word in (argument, argument.partition("=")[2]) if word]
         files = [existing for word in words for existing in [self._existing(word, path)] if existing is not None]
@@ -154,7 +154,7 @@ class SettingsFiles:
 
         Args:
             text: The text of the program's file.
-            arguments: What stands behind it in the command that starts it.
+            arguments: What follows it in the command that starts it.
         """
         words = tuple(arguments)
         for path in self._in_lines:
@@ -295,7 +295,7 @@ def _package(group: str) -> str:
 
 
 def dotted_names(text: str) -> Iterator[str]:
-    """Yield the dotted names in a text; only what stands around a dot between two letters, up to commas, is read."""
+    """Yield the dotted names in a text; only the context of a dot between two letters, up to commas, is read."""
     end = 0
     for dot in _DOT.finditer(text):
         if dot.start() < end:

@@ -1,4 +1,4 @@
-"""The files of a project, parsed when they are asked for: Python and the cells of notebooks."""
+"""The files of a project, parsed when they are requested: Python and the cells of notebooks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Sources:
     def node(self, place: Location) -> ast.AST | None:
         """Return the statement or expression at a place; None where there is none, or the file is no Python.
 
-        What a notebook tells the shell is the statement that stands for it.
+        What a notebook tells the shell is the statement that represents it.
         """
         loaded = self.file(place.path)
         if loaded is None:
@@ -197,7 +197,7 @@ def current(file: PythonFile, node: _Node) -> _Node:
 
 
 def _made_again(file: PythonFile, comparison: ast.Compare) -> ast.Compare:
-    """Return a comparison that stands in no file, with its parts as the file has them now."""
+    """Return a comparison that is in no file, with its parts as the file has them now."""
     left, *others = (current(file, part) for part in (comparison.left, *comparison.comparators))
     is_current = all(
         new is old for new, old in zip((left, *others), (comparison.left, *comparison.comparators), strict=True)

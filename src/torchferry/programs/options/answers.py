@@ -17,7 +17,7 @@ class Truth(Enum):
 
 
 class Answer(NamedTuple):
-    """What is known of a condition.
+    """The known facts about a condition.
 
     Attributes:
         truth: What it says when nothing is said.

@@ -180,7 +180,7 @@ def _is_left_over(file: PythonFile, binding: ast.AST) -> bool:
 CHANGES_WORDS = lazy_regex(
     r"\bargv(?:\[[^\[\]\n]{0,80}\])?[ \t]{0,20}(?:\+?=(?!=)|\.(?:append|extend|insert)\()|[\"'](?:sys\.)?argv[\"']"
 )
-"""What stands in the text of a file that may change the words which its program is started with."""
+"""The content of the text of a file that may change the words which its program is started with."""
 
 
 def added_words(file: PythonFile, names: Names, is_started: bool) -> GivenWords:

@@ -19,7 +19,7 @@ from torchferry.programs.options.switches import (
 
 
 class CommandWords:
-    """What the first command of a program says, with the others that the same line may stand for.
+    """What the first command of a program says, with the others that the same line may represent.
 
     Args:
         starts: The commands that start the program.
@@ -41,7 +41,7 @@ class CommandWords:
         return dict.fromkeys(word for start in self._starts for word in joined_words(start.arguments))
 
     def option(self, name: str, switches: Sequence[Switch], joined: Sequence[str] = ()) -> DefaultValue | None:
-        """Return what is said of an option or a key: None for nothing, `UNDETERMINED` where nobody can tell."""
+        """Return what is said of an option or a key: None for nothing, `UNDETERMINED` where it is unknown."""
         values_of_each = [said_of(name, options, switches, joined) for options in self._options]
         if not any(values_of_each):
             may_be_said = self._says_more or said_of(name, self._added, switches) is not None

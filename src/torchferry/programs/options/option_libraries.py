@@ -56,7 +56,7 @@ def _key(flag: str) -> str:
 
 
 def words_behind(arguments: Iterator[str | None], names: Collection[str]) -> DefaultValue | None:
-    """Return that nobody can tell a parameter where the command has words that no option stands before.
+    """Return that nobody can tell a parameter where the command has words that no option precedes.
 
     Args:
         arguments: The words of the command, in their order.
@@ -112,7 +112,7 @@ def docopt_text(file: PythonFile, names: Names, node: ast.expr) -> str | None:
 
 
 def docopt_flags(text: str, flag: str) -> list[str]:
-    """Return by what a command says an option, as commands are asked: `fast`, and `-f` where both stand on one line."""
+    """Return by what a command says an option, as commands are asked: `fast`, and `-f` where both are on one line."""
     lines = (line.split() for line in text.split("\n") if line.lstrip().startswith("-"))
     alternatives = [
         words[:3] for words in lines if any(word.partition("=")[0].rstrip(",") == flag for word in words[:3])

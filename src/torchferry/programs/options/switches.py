@@ -26,7 +26,7 @@ RECORDS = frozenset({"HParams", "EasyDict", "edict", "AttrDict", "ConfigDict", "
 
 _NAMES = ("add_argument", "DEFINE_", "click", "add_flag", "add_subparsers")
 _SIGNS = (("option", ".option"),)
-"""What stands in the text of a file that may declare an option: one of the names, or a name behind a sign."""
+"""The content of the text of a file that may declare an option: one of the names, or a name behind a sign."""
 
 
 _YACS = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)+\Z")
@@ -459,7 +459,7 @@ def need_of(option: str, others: Sequence[str], reachability: Reachability, prog
         option: What must be said for it; empty for nothing.
         others: All of which one must be said.
         reachability: How surely it is meant where the command says nothing of it.
-        program: The program, with the commands that start it: one line may stand for several.
+        program: The program, with the commands that start it: one line may represent several.
     """
     starts = program.own_starts
     lines = [each.arguments for each in starts if each.place == starts[0].place] or [()]

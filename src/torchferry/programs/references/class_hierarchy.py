@@ -1,4 +1,4 @@
-"""What the classes of a project are derived from, and which of them an object asks for a method."""
+"""What the classes of a project are derived from, and which of them an object requests a method."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _QUIET_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "torch.opti
 """Classes of torch that call no method of those derived from them but the implicit ones."""
 
 _ASKS_NOTHING = frozenset({"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "Enum", "Exception"})
-"""Classes of Python that call no method which a class derived from them defines under a name of its own."""
+"""Classes of Python that call no method which a class derived from them defines under its own name."""
 
 ClassPlace = tuple[str, int, int]
 """A class: its file and place."""
@@ -42,10 +42,10 @@ class SaidClass(NamedTuple):
     Attributes:
         name: Its name.
         bases: The last names of its bases.
-        origins: What each of them stands for by the imports of the file; empty where these do not say it.
+        origins: What each of them represents by the imports of the file; empty where these do not say it.
         at: The line and the column where it begins.
         defines: The names that its body gives it.
-        metaclass: The last name of its metaclass, and what that stands for by the imports.
+        metaclass: The last name of its metaclass, and what that represents by the imports.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Lineage:
         return next((each for each in self._classes_in(place[0]) if each.at == place[1:]), None)
 
     def _meant_by(self, path: str, name: str, origin: str) -> ClassPlace | None:
-        """Return the class of the project that a base of a class stands for."""
+        """Return the class of the project that a base of a class represents."""
         if not origin:
             return self._named(path, name)
         module, _, member = origin.rpartition(".")
@@ -281,7 +281,7 @@ class Lineage:
         return set() if is_foreign else None
 
     def class_meant(self, name: str) -> str:
-        """Return the project's class that a name stands for, by itself or by `Name = Class`; empty where it is none."""
+        """Return the project's class that a name represents, by itself or by `Name = Class`; empty where it is none."""
         if not name or self._is_own_class(name):
             return name
         if name not in self._meant:

@@ -33,7 +33,7 @@ Test = tuple[str, ast.expr, bool]
 
 
 class OperatorName(NamedTuple):
-    """An operator of torch that a function is a kernel of; without a namespace where nobody can tell that."""
+    """An operator of torch that a function is a kernel of; without a namespace where it is unknown that."""
 
     namespace: str
     name: str

@@ -53,7 +53,7 @@ class Escape(NamedTuple):
     Attributes:
         line: The line.
         column: The column.
-        holder: The name of what holds it, or of what it is handed to; empty where nobody can tell.
+        holder: The name of what holds it, or of what it is handed to; empty where it is unknown.
         is_argument: Whether it is an argument of a call.
         extra: Whether that call says more that the function may be given.
         given: How many values it gives one by one.

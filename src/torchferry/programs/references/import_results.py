@@ -116,7 +116,7 @@ def uses_of_imported(uses: Uses, file: PythonFile, names: Names, call: ast.Call)
 
 
 def _is_said_of_types(file: PythonFile, use: ast.expr) -> bool:
-    """Whether a name stands in an annotation that nobody evaluates: `from __future__ import annotations`."""
+    """Whether a name is in an annotation that nobody evaluates: `from __future__ import annotations`."""
     if "annotations" not in {bound_name(alias) for statement in file.imports for alias in statement.names}:
         return False
     child: ast.AST = use

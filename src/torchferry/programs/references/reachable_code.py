@@ -1,6 +1,6 @@
-"""Whether a program comes to a piece of code at all, whatever has to hold on the way.
+"""Whether a program reaches a piece of code at all, whatever has to hold on the way.
 
-What a migration changes is counted where a program comes to it. There are thousands of such places, so that each is
+What a migration changes is counted where a program reaches it. There are thousands of such places, so that each is
 asked of its function or file, and each of these once: which uses and imports lead there, from the file that is
 started. Conditions are not asked: code behind an option is changed too.
 """
@@ -50,7 +50,7 @@ class ReferenceEdge(NamedTuple):
 
 
 class _Imported(NamedTuple):
-    """What imports a file: how many imports there are, what stands at the left margin, and the places of the rest."""
+    """What imports a file: how many imports there are, what is at the left margin, and the places of the rest."""
 
     edges: int
     plain: tuple[ReferenceEdge, ...]
@@ -154,7 +154,7 @@ class ReferenceGraph:
                 yield self.of(use.place.path, use.place.node)._replace(table=table)
 
     def _table(self, path: str, node: ast.AST) -> str:
-        """Return the name of the table of a module in which a node stands; empty where it stands in none."""
+        """Return the name of the table of a module in which a node stands; empty where it is in none."""
         loaded = self._sources.file(path)
         if loaded is None:
             return ""
@@ -186,11 +186,11 @@ class ReachableCode:
         self._looked_up: dict[str, bool] = {}
 
     def runs(self, path: str) -> bool:
-        """Whether the program comes to a file of those that it reaches by imports."""
+        """Whether the program reaches a file of those that it reaches by imports."""
         return self._is_live(_CodeUnit(path))
 
     def comes_to(self, path: str, node: ast.AST) -> bool:
-        """Whether the program comes to a node of such a file."""
+        """Whether the program reaches a node of such a file."""
         return self.leads_here(self._references.of(path, node))
 
     def leads_here(self, edge: ReferenceEdge) -> bool:

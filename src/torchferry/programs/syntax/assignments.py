@@ -31,12 +31,12 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def in_handler(file: PythonFile, binding: ast.AST) -> ast.expr | None:
-    """Return the value that a binding gives where it stands in an exception handler, or None."""
+    """Return the value that a binding gives where it is in an exception handler, or None."""
     return assigned_value(file, binding) if in_handler_of(file, binding) else None
 
 
 def in_handler_of(file: PythonFile, node: ast.AST) -> bool:
-    """Whether a node stands in an exception handler."""
+    """Whether a node is in an exception handler."""
     parent = file.parents.get(node)
     while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
         if isinstance(parent, ast.ExceptHandler):
@@ -91,7 +91,7 @@ def is_kind_of_device(node: ast.Attribute) -> bool:
 
 
 def stores_in(file: PythonFile, name: str, attribute: str) -> Iterator[ast.Attribute]:
-    """Yield where an attribute of what a name stands for is set: `name.attribute = ...`."""
+    """Yield where an attribute of what a name represents is set: `name.attribute = ...`."""
     for store in file.attributes.get(attribute, ()):
         if isinstance(store.ctx, ast.Store) and isinstance(store.value, ast.Name) and store.value.id == name:
             yield store
@@ -156,14 +156,14 @@ def _is_handed_on(file: PythonFile, use: ast.Name) -> bool:
 def held_for_ever(file: PythonFile, names: Names, test: ast.expr, comes_to: Callable[[ast.AST], bool]) -> bool | None:
     """Return what a condition on a variable of its module says, where a program never changes that; else None.
 
-    `if world_size == 1: return`, where `world_size = 1` stands at the top and only a function changes it that the
+    `if world_size == 1: return`, where `world_size = 1` is at the top and only a function changes it that the
     program does not call.
 
     Args:
         file: The file.
         names: Its names.
         test: The condition.
-        comes_to: Whether the program comes to a place of the file.
+        comes_to: Whether the program reaches a place of the file.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = held_for_ever(file, names, test.operand, comes_to)
@@ -407,7 +407,7 @@ def only_reads(file: PythonFile, use: ast.Name | ast.Attribute) -> bool:
 
 @per_file
 def reads_only(file: PythonFile, name: str) -> bool:
-    """Whether a file only reads what a name stands for."""
+    """Whether a file only reads what a name represents."""
     return all(only_reads(file, use) for use in (*file.names.get(name, ()), *file.attributes.get(name, ())))
 
 
@@ -425,7 +425,7 @@ def speaks_of_class(file: PythonFile, name: str) -> bool:
 
 @per_file
 def _last_words(file: PythonFile, _: None) -> frozenset[str]:
-    """Return what stands behind the last dot of each text of a file."""
+    """Return what follows the last dot of each text of a file."""
     return frozenset(str(each.value).rpartition(".")[2] for each in file.strings)
 
 

@@ -20,7 +20,7 @@ _READS_ALL = frozenset({"values", "items", "copy"})
 _READS_NOTHING = frozenset({"keys", "append", "add", "clear", "update", "insert", "remove", "discard", "appendleft"})
 
 _CHANGES_KEYS = lazy_regex(r"\.(?:lower|upper|replace|sub)\(")
-"""What stands in a class that keeps things under other keys than it is given."""
+"""The content of a class that keeps things under other keys than it is given."""
 
 
 class Registration(NamedTuple):
@@ -156,7 +156,7 @@ def changes_result(project: Project, file: PythonFile, names: Names, unit: Funct
 
 
 def _gives_back_others(function: ast.FunctionDef) -> bool:
-    """Whether what stands around a decorated function gives back anything but it, or what it gave back."""
+    """Whether the context of a decorated function gives back anything but it, or what it gave back."""
     parts = nodes_in(function)
     functions = [part for part in parts if isinstance(part, ast.FunctionDef)]
     decorated = {argument.arg for each in functions for argument in each.args.args}

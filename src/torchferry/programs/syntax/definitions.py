@@ -15,7 +15,7 @@ Definition = FunctionNode | ast.ClassDef
 def chosen_definitions(file: PythonFile, names: Names, unit: FunctionNode) -> Iterator[Definition]:
     """Yield a function, and the classes that it is defined in, as far as something else may be bound to their names.
 
-    What stands around such a definition decides whether the name means it.
+    The context of such a definition decides whether the name means it.
     """
     defined: ast.AST | None = unit
     while isinstance(defined, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -31,7 +31,7 @@ def chosen_definitions(file: PythonFile, names: Names, unit: FunctionNode) -> It
 def is_replaced(file: PythonFile, names: Names, defined: Definition) -> bool:
     """Whether a definition is followed by another one of its name before anything uses it: nobody can call it.
 
-    A decorator may keep what it is given, and a definition may stand in a branch that is not taken.
+    A decorator may keep what it is given, and a definition may be in a branch that is not taken.
     """
     block = file.parents.get(defined)
     if defined.decorator_list or block is not file.scope(defined):

@@ -83,7 +83,7 @@ def lookups(file: PythonFile, use: ast.AST) -> Iterator[tuple[ast.expr, ast.Comp
     """Yield where a file looks something up in the table that holds a name, each with the condition that it is this.
 
     Nothing where the table is neither asked at once nor a variable or an attribute of a class, where anything else is
-    done with it, or where what stands for the name is no text.
+    done with it, or where what represents the name is no text.
     """
     table, wanted = _entry(file, use) or (None, None)
     statement = file.parents.get(table) if table is not None else None
@@ -215,7 +215,7 @@ def _requests(file: PythonFile, names: Names) -> Iterator[tuple[ast.Call, Method
 
 
 def is_equal(asked: ast.expr, text: str) -> ast.Compare:
-    """Return the comparison of an expression with a text that stands in no file."""
+    """Return the comparison of an expression with a text that is in no file."""
     return ast.copy_location(ast.Compare(asked, [ast.Eq()], [ast.Constant(text)]), asked)
 
 

@@ -41,7 +41,7 @@ class NamespaceLookup(NamedTuple):
     """A look-up of a name in a module.
 
     Attributes:
-        node: The expression that stands for what is found.
+        node: The expression that represents what is found.
         asked: What the name is compared with; None where the text says more than a name.
         module: The name of the module as the file has it; empty for the file itself.
     """
@@ -56,7 +56,7 @@ class CodeInText(NamedTuple):
 
     Attributes:
         call: What runs it.
-        nodes: The names and attributes that it reads; they stand in no file.
+        nodes: The names and attributes that it reads; they are in no file.
     """
 
     call: ast.Call
@@ -258,7 +258,7 @@ def _gone_through(file: PythonFile, node: ast.AST | None, module: str | None) ->
 
 
 def _chooses(call: ast.Call) -> bool:
-    """Whether a call asks whether something can be called, as who wants to call it does."""
+    """Whether a call checks whether something can be called, as who wants to call it does."""
     if last_name(call.func) == "isinstance":
         return bool(call.args) and last_name(call.args[-1]) == "type"
     return last_name(call.func) in _CHOOSES

@@ -44,7 +44,7 @@ _STORES = re.compile(
 """Where something may be stored in an object under a name, as an attribute or an item."""
 
 _ARGUMENTS = re.compile(r"[(=,]\s*(?:\w+\.)*(\w+)(?=\s*[,)])")
-"""What stands alone as an argument."""
+"""What is alone as an argument."""
 
 _BLANKS = re.compile(r"[\s\\]*")
 
@@ -54,7 +54,7 @@ _INNER = frozenset(" \t\r\n\f#)]}")
 """What the lines begin with that belong to a statement before them."""
 
 _OF_OWN = re.compile(r"(?<![\w.])(?:self|cls|super\([^()]*\))\Z")
-"""What stands before the dot of an attribute that an object asks of itself."""
+"""What precedes the dot of an attribute that an object asks of itself."""
 
 HANDING = frozenset({"partial", "partialmethod", "submit", "to_thread", "run_in_executor", "call_soon", "map", "imap",
                      "imap_unordered", "map_async", "apply", "apply_async", "Process", "Thread", "Timer", "spawn",
@@ -263,14 +263,14 @@ class IdentifierIndex:
         return self._calls[name]
 
     def as_argument(self, name: str) -> frozenset[str]:
-        """Return the files that may hand on what a name stands for: `map(name, ...)`, `Process(target=name)`."""
+        """Return the files that may hand on what a name represents: `map(name, ...)`, `Process(target=name)`."""
         if name not in self._arguments:
             paths = self.holding_any(HANDING).intersection(self.holding(name))
             self._arguments[name] = frozenset(path for path in paths if name in self._handed_in(path))
         return self._arguments[name]
 
     def _handed_in(self, path: str) -> frozenset[str]:
-        """Return the names that stand alone as arguments in a file."""
+        """Return the names that are alone as arguments in a file."""
         if path not in self._handed:
             self._handed[path] = frozenset(_ARGUMENTS.findall(self._text(path)))
         return self._handed[path]
@@ -296,7 +296,7 @@ def _margin_before(text: str, at: int) -> int:
 
 
 def _is_text(text: str, name: str) -> bool:
-    """Whether a name stands in a text between two signs that a string, or its last part, stands between."""
+    """Whether a name is in a text between two signs that a string, or its last part, is between."""
     at = text.find(name, 1)
     while at >= 0:
         if text[at - 1] in "\"'}.\\\n" and text[at + len(name) : at + len(name) + 1] in _ENDS:
@@ -306,7 +306,7 @@ def _is_text(text: str, name: str) -> bool:
 
 
 def _is_called(text: str, name: str) -> bool:
-    """Whether `name(` stands in a text, not as the end of a longer word, and not where something is defined."""
+    """Whether `name(` is in a text, not as the end of a longer word, and not where something is defined."""
     call = f"{name}("
     at = text.find(call)
     while at >= 0:
@@ -326,7 +326,7 @@ def _is_letter(sign: str) -> bool:
 
 
 def _is_attribute(text: str, name: str) -> bool:
-    """Whether `.name` stands in a text, not as the beginning of a longer word."""
+    """Whether `.name` is in a text, not as the beginning of a longer word."""
     attribute = f".{name}"
     at = text.find(attribute)
     while at >= 0:

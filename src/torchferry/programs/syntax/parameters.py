@@ -165,7 +165,7 @@ _ARGUMENTS = frozenset({"args", "kwargs", "kwds", "fn_kwargs"})
 def handed_on(file: PythonFile, function: ast.Name | ast.Attribute, defined: FunctionNode) -> ast.Call | None:
     """Return the call that a function gets where it is handed on: `Process(target=f, args=(1,))` calls `f(1)`.
 
-    None where it is not handed on, or nobody can tell what it will be given. An `await` stands for what is not told.
+    None where it is not handed on, or nobody can tell what it will be given. An `await` represents what is not told.
 
     Args:
         file: The file.

@@ -78,6 +78,6 @@ def _joined(parts: list[WrittenEnds]) -> WrittenEnds:
 
 
 def _around(text: str | None, hole: object) -> WrittenEnds:
-    """Return what stands in front of the first hole of a form, and behind the last one."""
+    """Return what is in front of the first hole of a form, and after the last one."""
     holes = list(hole.finditer(text)) if text is not None else []  # type: ignore[attr-defined]
     return WrittenEnds(text[: holes[0].start()], text[holes[-1].end() :]) if text is not None and holes else _UNKNOWN

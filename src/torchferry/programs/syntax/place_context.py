@@ -1,4 +1,4 @@
-"""What stands around a place in a file: conditions, attempts, the function that it is in."""
+"""The context of a place in a file: conditions, attempts, the function that it is in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class PlaceContext(NamedTuple):
-    """What stands around a place inside of its function, or of its file.
+    """The context of a place inside of its function, or of its file.
 
     Attributes:
         unit: The function whose body holds the place; None for the file itself.
@@ -25,11 +25,11 @@ class PlaceContext(NamedTuple):
         attempts: The `try` statements around it whose handlers go on without what failed.
         suppressed: The `with suppress(ImportError)` around it.
         fallback: The `try` that must fail for the place to be run; None where there is none.
-        main: Whether it stands under `if __name__ == "__main__"`.
+        main: Whether it is under `if __name__ == "__main__"`.
         typing: Whether it is only for those who check types.
         imported: Whether it is run only where its file is imported: beside `if __name__ == "__main__"`.
-        is_dead: Whether it stands behind a `return`, `raise` or the like that always runs.
-        after: The `try` statements that must not fail for the place to be run: it stands in their `else`, or behind
+        is_dead: Whether it follows a `return`, `raise` or the like that always runs.
+        after: The `try` statements that must not fail for the place to be run: it is in their `else`, or behind
             one whose handlers leave the block.
         narrow: The `try` statements around that go on after errors of certain names alone: `except NVMLError`.
     """
@@ -77,7 +77,7 @@ _END_MODULES = frozenset({"sys", "os"})
 
 @per_file
 def place_context(file: PythonFile, node: ast.AST) -> PlaceContext:
-    """Return what stands around a place."""
+    """Return the context of a place."""
     tests: list[tuple[ast.expr, bool]] = []
     suppressed: list[ast.expr] = []
     main, imported, is_dead = is_run_when_started(node), False, False
@@ -215,7 +215,7 @@ def _exits(file: PythonFile, statement: ast.stmt) -> bool:
 
 
 def _is_builtin(file: PythonFile, name: str) -> bool:
-    """Whether a name is Python's own in a file: the project may have a function of its own that is called `exit`."""
+    """Whether a name is Python's own in a file: the project may have its own function that is called `exit`."""
     if name in file.arguments or any(isinstance(use.ctx, ast.Store) for use in file.names.get(name, ())):
         return False
     around_binders = map(file.parents.get, file.binders.get(name, ()))
@@ -243,7 +243,7 @@ def _is_end_of_parser(statement: ast.stmt) -> bool:
 def _fails(block: list[ast.stmt]) -> bool:
     """Whether a block ends the program with an error, whichever way it takes.
 
-    Nobody starts a program for that: what stands beside such a block is no choice, but what the program does.
+    Nobody starts a program for that: what is next to such a block is no choice, but what the program does.
     """
     return _ends_so(block) and not any(isinstance(node, _EXITS) for statement in block for node in nodes_in(statement))
 

@@ -38,7 +38,7 @@ def derived_class(file: PythonFile, use: ast.AST) -> ast.ClassDef | None:
 
 
 def applied_as(file: PythonFile, use: ast.AST) -> ast.Name | None:
-    """Return the name that stands for a function of autograd from here on, or None: `align = Align.apply`."""
+    """Return the name that represents a function of autograd from here on, or None: `align = Align.apply`."""
     attribute = file.parents.get(use)
     if not isinstance(attribute, ast.Attribute) or attribute.attr != "apply":
         return None
@@ -86,7 +86,7 @@ def run_with(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def is_inside(file: PythonFile, node: ast.AST, defining: PythonFile, unit: ast.AST) -> bool:
-    """Whether a node stands in a function or class itself."""
+    """Whether a node is in a function or class itself."""
     if file.path != defining.path:
         return False
     parent = file.parents.get(node)
@@ -179,7 +179,7 @@ class Place(NamedTuple):
     path: str
     node: ast.AST | None
     through: ast.AST | None = None
-    """The import that binds the name which is used there, where it stands inside of something."""
+    """The import that binds the name which is used there, where it is inside of something."""
 
 
 class Use(NamedTuple):

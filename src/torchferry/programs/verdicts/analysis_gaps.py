@@ -31,7 +31,7 @@ _MODULE = re.compile(r"nn\.Module")
 _MODEL = re.compile(
     r"\bnn\b|\.backward\(|\b(?:torch|jit|hub)\.load\(|from_pretrained\(|torchvision\.models|\btimm\b|\.cuda\(|device\("
 )
-"""Where torch has a model of its own, or a card, by its text."""
+"""Where torch has its own model, or a card, by its text."""
 
 _OF_PYTHON_2 = frozenset({
     "BaseHTTPServer", "ConfigParser", "Cookie", "HTMLParser", "Queue", "SimpleHTTPServer", "SocketServer", "StringIO",
@@ -82,7 +82,7 @@ class AnalysisGaps:
         sources: The project's files.
         modules: Their imports.
         target: Where it is to run.
-        features: What is known of compiled modules and installed packages.
+        features: The known facts about compiled modules and installed packages.
         absent: What belongs to the project and is not there.
         examined: What was found in each file.
         largest: Bytes above which a file was not examined; 0 for no limit.
@@ -223,7 +223,7 @@ class AnalysisGaps:
         return (package is not None and package[1].status != "unknown") or self._features.installed.is_there(module)
 
     def _engine(self, reach: CallPathSearch, running: Sequence[str]) -> Unread | None:
-        """Return where a program comes to a framework that nobody imports but to compute, also beside torch."""
+        """Return where a program reaches a framework that nobody imports but to compute, also beside torch."""
         for path in running:
             for line, name in self._engines(path):
                 call_path = reach.call_path_to_file(path)
@@ -323,7 +323,7 @@ class AnalysisGaps:
         return self._loading[path]
 
     def _surely_imports(self, reach: CallPathSearch, path: str, top: str) -> bool:
-        """Whether a program comes to an import of a package as it is started, whatever the code cannot tell."""
+        """Whether a program reaches an import of a package as it is started, whatever the code cannot tell."""
         loaded = self._sources.file(path)
         for external in self._modules.externals.get(path, ()) if loaded is not None else ():
             statement = import_at(loaded[0], external.line) if external.module.partition(".")[0] == top else None  # type: ignore[index]

@@ -17,7 +17,7 @@ from torchferry.rules.registry import rule_facts
 def blocking(
     findings: Iterable[Finding], programs: Sequence[JudgedProgram], decisions: Sequence[RecordedDecision] = ()
 ) -> Iterator[Finding]:
-    """Yield findings that block only where a program comes to them.
+    """Yield findings that block only where a program reaches them.
 
     What compiles CUDA blocks where a program needs a compiled module. Without programs, findings stay as they are.
 
@@ -49,7 +49,7 @@ def blocking(
 
 
 def _is_reached(finding: Finding, programs: Iterable[JudgedProgram]) -> bool:
-    """Whether a program comes to the file of a finding."""
+    """Whether a program reaches the file of a finding."""
     return any(finding.location.path in judged.reached for judged in programs)
 
 

@@ -1,7 +1,7 @@
 """What judging takes down of each file while the scan has it parsed, so that fewer files are parsed a second time.
 
 Files are examined by several processes, and what one has parsed another does not have. What is noted is what judging
-would find in the file itself: without a note it looks there, and comes to the same.
+would find in the file itself: without a note it looks there, and reaches the same.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torchferry.rules.registry import rule_facts
 
 
 class Fix(NamedTuple):
-    """A place that a migration changes, and its number: what stands at one place, of one rule, has the same."""
+    """A place that a migration changes, and its number: what is at one place, of one rule, has the same."""
 
     number: int
     finding: Finding
@@ -93,7 +93,7 @@ class Fixes:
         return frozenset(reached)
 
     def _is_live(self, live: ReachableCode, path: str, fix: Fix) -> bool:
-        """Whether a program comes to a place in a file that it runs; to what is no Python it does."""
+        """Whether a program reaches a place in a file that it runs; to what is no Python it does."""
         if fix.number not in self._parts:
             self._parts[fix.number] = self._part(path, fix)
         part = self._parts[fix.number]

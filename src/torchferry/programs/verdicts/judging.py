@@ -1,4 +1,4 @@
-"""The verdict of each program: what it comes to that the target does not have, what must change, what nobody knows."""
+"""The verdict of each program: what it reaches that the target does not have, what must change, what nobody knows."""
 
 from __future__ import annotations
 
@@ -477,7 +477,7 @@ class _Judge:
     # --- what the target does not have ---
 
     def _behind_computed(self, closure: dict[str, Edge | None], place: str) -> Iterator[Obstacle]:
-        """Yield what the rest of the project lacks: an import that cannot be told may come to it."""
+        """Yield what the rest of the project lacks: an import that cannot be told may reach it."""
         if self._lacking is None:
             python = (item.path for item in self.examined if item.kind is Kind.PYTHON)
             self._lacking = [path for path in python if self.features.of(path) and not ASIDE.search(path)]
@@ -519,7 +519,7 @@ class _Judge:
     def _decisions(
         self, reach: CallPathSearch, closure: dict[str, Edge | None], without_torch: bool, spared: list[Finding]
     ) -> Iterator[Finding]:
-        """Yield what a person must decide, or has accepted, where the program comes to it.
+        """Yield what a person must decide, or has accepted, where the program reaches it.
 
         Args:
             reach: Finds the ways.

@@ -162,7 +162,7 @@ class MissingFeatures:
     def is_settled(self, finding: Finding) -> bool:
         """Whether what a finding asks is told otherwise: by the environment, or by who has what compiled.
 
-        A function that compiles what it is given asks nothing by itself: each of its callers has a line of its own.
+        A function that compiles what it is given asks nothing by itself: each of its callers has its own line.
         """
         if finding.code == ExtensionBuild.CODE:
             return finding.location.path in self.builders
@@ -526,7 +526,7 @@ def _may_build(path: str) -> bool:
 
 
 def builds_without_cuda(file: PythonFile) -> bool:
-    """Whether every `CUDAExtension` of a build script stands under a condition beside which nothing raises."""
+    """Whether every `CUDAExtension` of a build script is under a condition beside which nothing raises."""
     builds = [
         node
         for node in nodes_in(file.tree)

@@ -17,7 +17,7 @@ from torchferry.programs.verdicts.presence_checks import PresenceCheck, Presence
 from torchferry.rules.library.package_part import PackagePart
 
 LONGEST_NAME = 60
-"""Characters of the code that stands for a condition or a decision."""
+"""Characters of the code that represents a condition or a decision."""
 
 
 class Obstacles:

@@ -21,7 +21,7 @@ _QUIET = frozenset({State.HOST, State.FOLLOWS, State.KNOWS})
 
 
 class PackageRequirement(NamedTuple):
-    """What the import of a package comes to that the target does not have, or may not have.
+    """What the import of a package reaches that the target does not have, or may not have.
 
     Attributes:
         what: The package that needs it.

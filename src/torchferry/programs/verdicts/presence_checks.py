@@ -176,14 +176,14 @@ class PresenceChecks:
         return None
 
     def _is_handled_apart(self, file: PythonFile, node: ast.AST) -> bool:
-        """Whether a node stands in the handler of an attempt that does not fail for what is lacking."""
+        """Whether a node is in the handler of an attempt that does not fail for what is lacking."""
         handled = self._handled(file, node)
         return handled is not None and handled[1] is None
 
     def _handled(self, file: PythonFile, node: ast.AST) -> tuple[ast.ExceptHandler, MissingFeature | None] | None:
         """Return the handler around a node and what its attempt lacks; None where there is no handler.
 
-        A function that is defined in a handler and only raises stands for what could not be imported.
+        A function that is defined in a handler and only raises represents what could not be imported.
         """
         parent = file.parents.get(node)
         while parent is not None:
@@ -383,7 +383,7 @@ def _lacking_modules(target: Target) -> frozenset[str]:
 def _is_in_fallback(file: PythonFile, statement: ast.stmt, test: ast.expr) -> bool:
     """Whether a statement checks something else in the code that stands in for what is lacking.
 
-    Such code does something beside the check, and what ends the program stands under a further condition.
+    Such code does something beside the check, and what ends the program is under a further condition.
     """
     holder = file.parents.get(test)
     child: ast.AST = statement

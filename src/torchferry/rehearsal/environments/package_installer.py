@@ -43,7 +43,7 @@ class NoAnswerError(TorchferryError):
 
 
 class NotOfferedError(TorchferryError):
-    """No index offers what was asked for.
+    """No index offers what was requested.
 
     Attributes:
         versions: What there is in its place for this Python, as pip lists it; oldest first.
@@ -69,7 +69,7 @@ class PackageInstaller:
         self._command = module_command("pip", *words, python="" if self._of_ours else str(python))
         self._raw = outer >= _TELLS_PROGRESS
         self.is_needed = not self._of_ours
-        """Whether the environment must have a pip of its own."""
+        """Whether the environment must have its own pip."""
 
     def install(self, *words: str) -> None:
         """Install, with the words of `pip install`.

@@ -62,7 +62,7 @@ class EnvironmentRequest:
 
     @property
     def name(self) -> str:
-        """The environment's name: the same for all that asks for the same."""
+        """The environment's name: the same for all that requests the same."""
         parts = [
             f"torch-{self.torch}",
             *filter(None, [self.plugin.replace("==", "-")]),
@@ -81,7 +81,7 @@ class EnvironmentRequest:
 def environment_request(
     target: Target, given: Sequence[str], files: Sequence[Path], python: str, plugin: str
 ) -> tuple[EnvironmentRequest, Message | None]:
-    """Return what was asked for, and why it has no plugin where the target has one for other versions of torch.
+    """Return what was requested, and why it has no plugin where the target has one for other versions of torch.
 
     Args:
         target: What is rehearsed, with the plugin's version where the user named one.

@@ -47,7 +47,7 @@ def begun_by(file: PythonFile, part: ast.AST) -> ast.expr | None:
 
 
 def _joins(call: ast.Call) -> bool:
-    """Whether a call joins its only argument with what may stand between a device and its index."""
+    """Whether a call joins its only argument with what may be between a device and its index."""
     function = call.func
     is_join = isinstance(function, ast.Attribute) and function.attr == "join" and len(call.args) == 1
     return is_join and isinstance(function, ast.Attribute) and string_value(function.value) in _SEPARATORS

@@ -211,7 +211,7 @@ def _option(flow: Tracer, call: ast.Call, path: Path) -> Trace:
 
 
 def _fills_parameter(flow: Tracer, call: ast.Call) -> bool:
-    """Whether an option stands as the default of a parameter, `def main(device: str = typer.Option("cuda"))`.
+    """Whether an option is as the default of a parameter, `def main(device: str = typer.Option("cuda"))`.
 
     Its own default is its first argument then, and what it is read by is the parameter.
     """

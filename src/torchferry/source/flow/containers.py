@@ -1,4 +1,4 @@
-"""A value in a list, a dictionary or an item of one: what it stands beside, and what asks for it."""
+"""A value in a list, a dictionary or an item of one: what it is next to, and what asks for it."""
 
 from __future__ import annotations
 

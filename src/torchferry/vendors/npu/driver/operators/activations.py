@@ -278,7 +278,7 @@ def npu_cross_entropy_loss_backward(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:
-    """Return the gradient for x; log_softmax(x) stands for x, which differs from it by a number of each row."""
+    """Return the gradient for x; log_softmax(x) represents x, which differs from it by a number of each row."""
 
     def forward(leaf: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(

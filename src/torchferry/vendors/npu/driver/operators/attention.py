@@ -310,7 +310,7 @@ def npu_incre_flash_attention(
 
 
 def npu_fused_infer_attention_score(*arguments: object) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the attention of either kind and, where it is asked for, the logarithm of the softmax's sum."""
+    """Return the attention of either kind and, where it is requested, the logarithm of the softmax's sum."""
     query, key, value, pse, mask, lengths, key_lengths, *rest = arguments
     others, settings = rest[:20], rest[20:]
     if any(each is not None for each in others) or settings[7] != 0:

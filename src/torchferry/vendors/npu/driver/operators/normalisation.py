@@ -87,7 +87,7 @@ def npu_add_layer_norm(
     epsilon: float = 1e-5,
     additional_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the layer norm of x1 + x2, mean, one over the deviation, and the sum where it is asked for."""
+    """Return the layer norm of x1 + x2, mean, one over the deviation, and the sum where it is requested."""
     total = x1 + x2
     result, mean, inverse = _by_layer(total, gamma, beta, epsilon)
     return result.to(total.dtype), mean, inverse, total if additional_output else total.new_empty(0)
