@@ -4,17 +4,20 @@ python tools/musa_checks.py TORCH_MUSA      write vendors/musa/kernel_limits.tom
 
 The argument is a checkout of github.com/MooreThreads/torch_musa, or a git directory. `musa_functions.yaml` has the C++
 function of each operator. Of the function only checks are read that every call comes to: those that stand before any
-condition, and that compare the dtype of a parameter with dtypes (`TORCH_CHECK(input.scalar_type() == ... || ...)`).
-torch is needed for the declarations of the operators.
+condition, and that compare the dtype of a parameter with dtypes (`TORCH_CHECK(input.scalar_type() == ... || ...)`), or
+that refuse every call (`TORCH_CHECK(false, ...)`). torch is needed for the declarations of the operators.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
@@ -39,6 +42,14 @@ _NAMED = re.compile(r"^- func: (?P<name>\S+)$|^    PrivateUse1: (?P<function>\w+
 _COMPARED = re.compile(
     r"^(?P<name>\w+)(?:\.|->)(?:scalar_type\(\)|dtype\(\)) == (?:at::|c10::)?(?:ScalarType::|k)(?P<dtype>\w+)$"
 )
+_LINES = 3
+"""Lines behind the first of a check that may hold its text."""
+
+_END_OF_TEXT = re.compile(r'"\s*\)')
+_DTYPE_OF = re.compile(r"\b(?P<name>\w+)\s*=\s*(?P<parameter>\w+)(?:\.|->)(?:scalar_type|dtype)\(\)")
+"""A variable for the dtype of a parameter."""
+
+_TEXT = re.compile(r'"([^"]*)"')
 _ABSENT = re.compile(r"^!\s*\w+(?:\.|->)(?:has_value|defined)\(\)$")
 
 
@@ -76,12 +87,18 @@ def operators(text: str) -> dict[str, str]:
     return found
 
 
-def allowed(condition: str) -> tuple[str, frozenset[str]] | None:
-    """Return whose dtype a condition compares, and with which; None for a condition of another kind."""
+def allowed(condition: str, variables: Mapping[str, str] = MappingProxyType({})) -> tuple[str, frozenset[str]] | None:
+    """Return whose dtype a condition compares, and with which; None for a condition of another kind.
+
+    Args:
+        condition: The condition in C++.
+        variables: Variables that have the dtype of a parameter, each with that parameter.
+    """
     names, dtypes = set(), set()
     for part in re.split(r"\|\|", condition):
         text = " ".join(part.split()).strip("()" if part.strip().startswith("((") else " ")
-        compared = _COMPARED.match(text)
+        name, _, other = text.partition(" == ")
+        compared = _COMPARED.match(f"{variables[name]}.dtype() == {other}" if name in variables else text)
         if compared and compared["dtype"] in _DTYPES:
             names.add(compared["name"])
             dtypes.add(_DTYPES[compared["dtype"]])
@@ -98,6 +115,7 @@ class Sources:
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
+        self._lines = {path: text.split("\n") for path, text in texts.items()}
         self._by_name: dict[str, list[_Source]] = {}
         for path, text in texts.items():
             plain = _same_lines(text)
@@ -108,18 +126,33 @@ class Sources:
                 line = plain.count("\n", 0, begin) + 1
                 self._by_name.setdefault(each.name, []).append(_Source(each, path, line))
 
-    def checks(self, name: str, count: int, depth: int = 0) -> list[Check]:
-        """Return the checks of a function with so many parameters, and of those that it hands them to."""
+    def checks(self, name: str, count: int, depth: int = 0, types: Sequence[str] = ()) -> list[Check]:
+        """Return the checks of a function with so many parameters, and of those that it hands them to.
+
+        Args:
+            name: The function.
+            count: The number of its parameters.
+            depth: How many functions hand their parameters on to it.
+            types: The types of its parameters in torch's declaration, which tell overloads apart; empty if unknown.
+        """
         having = [each for each in self._by_name.get(name, ()) if len(each.function.parameters) == count]
+        if len(having) > 1 and types:
+            having = [each for each in having if _fits(each.function.parameters, types)]
         if len(having) != 1 or depth > 2:
             return []
         source = having[0]
         places = {parameter: at for at, (parameter, _) in enumerate(source.function.parameters)}
+        variables = {match["name"]: match["parameter"] for match in _DTYPE_OF.finditer(source.function.body)}
         found = []
         for called, given, at in _calls_before_conditions(source.function.body):
-            if called == "TORCH_CHECK" and (compared := allowed(given[0])) and compared[0] in places:
+            if called == "TORCH_CHECK" and (compared := allowed(given[0], variables)) and compared[0] in places:
                 line = source.line + source.function.body.count("\n", 0, at)
                 found.append(Check(places[compared[0]], compared[1], f"{source.path}:{line}"))
+            elif called == "TORCH_CHECK" and given[0].strip() == "false":
+                line = source.line + source.function.body.count("\n", 0, at)
+                written = " ".join(self._lines[source.path][line - 1 : line + _LINES])
+                said = "".join(_TEXT.findall(_END_OF_TEXT.split(written)[0] + '"'))
+                return [Check(0, frozenset(), f"{source.path}:{line}: {said}".rstrip(": "))]
             elif called == "MUSA_TENSOR_TYPE_CHECK" and given[0] in places:
                 line = source.line + source.function.body.count("\n", 0, at)
                 found.append(Check(places[given[0]], _BY_MACRO, f"{source.path}:{line}"))
@@ -148,15 +181,30 @@ def _calls_before_conditions(body: str) -> Iterator[tuple[str, list[str], int]]:
             yield found["name"], split_arguments(body[found.end() : closed]), found.start()
 
 
+def _fits(parameters: Sequence[tuple[str, str]], types: Sequence[str]) -> bool:
+    """Whether the parameters of a function are tensors and scalars where the declaration has them."""
+    kinds = ("tensor" if "Tensor" in each else "scalar" if "number" in each else "other" for each in types)
+    return all(kind == wanted for (_, kind), wanted in zip(parameters, kinds, strict=True))
+
+
 def argument_names(operator: str) -> list[str]:
     """Return the names of an operator's arguments in torch's declaration; none for what torch has not."""
+    return [each.name for each in _arguments(operator)]
+
+
+def argument_types(operator: str) -> list[str]:
+    """Return the types of the same, as `Tensor`, `number`, `List[Tensor]`."""
+    return [str(each.type) for each in _arguments(operator)]
+
+
+def _arguments(operator: str) -> list[Any]:
     import torch
 
     base, _, overload = operator.partition(".")
     packet = getattr(torch.ops.aten, base, None)
     if packet is None or (overload or "default") not in packet.overloads():
         return []
-    return [each.name for each in getattr(packet, overload or "default")._schema.arguments]
+    return list(getattr(packet, overload or "default")._schema.arguments)
 
 
 def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
@@ -173,7 +221,7 @@ def rendered(commit: str, found: Iterable[tuple[str, str, list[Check]]]) -> str:
     lines_of: list[str] = []
     for function, own in sorted(parameters.items()):
         place = min((check.place for check in own.values()), key=lambda text: (len(text), text))
-        lines_of += [f"[functions.{function}]", f'page = "MUSA {place}"']
+        lines_of += [f"[functions.{function}]", f"page = {json.dumps(f'MUSA {place}')}"]
         for name, check in sorted(own.items()):
             lines_of.append(f'{name} = ["all: {"".join(sorted(CODES[dtype] for dtype in check.dtypes))}"]')
         lines_of.append("")
@@ -197,7 +245,8 @@ def main(arguments: list[str]) -> int:
     sources = Sources(checkout.texts(rf"^{_FOLDER}.*\.cpp$"))
     found = []
     for name, function in names.items():
-        checks = sources.checks(function, len(argument_names(name)))
+        types = argument_types(name)
+        checks = sources.checks(function, len(types), types=types)
         found.append((name, function, checks))
         base, _, overload = name.rpartition(".")
         if overload == "out" and base not in names:  # torch makes the one of the other

@@ -417,6 +417,34 @@ def test_checks_that_every_call_comes_to(tool: ModuleType) -> None:
     assert checks.operators("- func: a.b\n  dispatch:\n    PrivateUse1: Outer\n- func: c\n") == {"a.b": "Outer"}
 
 
+OVERLOADS = """
+Tensor Sum(const Tensor& self, bool keep) {
+  const auto kind = self.scalar_type();
+  TORCH_CHECK(kind == at::kFloat || kind == at::kHalf, "text");
+}
+Tensor Sum(const Scalar& self, bool keep) { return Sum(full(self), keep); }
+void Step(TensorList params, const double lr) {
+  TORCH_CHECK(
+      false,
+      "Step is not supported, "
+      "use another")
+}
+void Step(TensorList params, const Tensor& lr) { return; }
+"""
+
+
+def test_overloads_variables_and_functions_that_refuse_every_call(tool: ModuleType) -> None:
+    checks = module("musa_checks")
+    sources = checks.Sources({"ops/X.cpp": OVERLOADS})
+    floats = frozenset({"float32", "float16"})
+    assert sources.checks("Sum", 2, types=["Tensor", "bool"]) == [checks.Check(0, floats, "ops/X.cpp:4")]
+    assert sources.checks("Sum", 2, types=["number", "bool"]) == []
+    assert sources.checks("Sum", 2) == []
+    refused = checks.Check(0, frozenset(), "ops/X.cpp:8: Step is not supported, use another")
+    assert sources.checks("Step", 2, types=["List[Tensor]", "float"]) == [refused]
+    assert sources.checks("Step", 2, types=["List[Tensor]", "Tensor"]) == []
+
+
 @pytest.mark.parametrize(
     ("condition", "whose"),
     [
