@@ -370,7 +370,7 @@ def _scanned(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _program(program: dict[str, Any]) -> dict[str, Any]:
-    """Return a program with how it is started, and the content of its way, each with the places that lead to it."""
+    """Return a program with how it is started, and what keeps it from running, each with the places that lead to it."""
     reasons = [f"{each['message']} [{' -> '.join(map(str, each['chain']))}]" for each in program["reasons"]]
     names = ("name", "verdict", "summary", "fixes", "decisions")
     short = {name: program[name] for name in names if program.get(name)}

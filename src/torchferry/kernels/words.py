@@ -144,7 +144,7 @@ _BEGINNINGS = (
 """How the words begin that `_PATTERN_KINDS` and `_API` may fit."""
 
 _PARTS = ("cuda", "CUDA", "Cuda", "NVCC", "nvcc", "arp", "ARP", "ane", "ANE", "apab", "ersion")
-"""The content of the words that `_OWN` fits, and in names of the size of a warp or of an architecture."""
+"""Parts of the words that `_OWN` fits, and in names of the size of a warp or of an architecture."""
 
 _EXACT_PLACES = {
     "cuda": WordMeaning(place="cuda"),

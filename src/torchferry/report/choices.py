@@ -23,7 +23,7 @@ _VERBS = frozenset({
 })  # fmt: skip
 """What a part of a remark of a table begins with that says what to do, such as `use the CPU build of torch`."""
 
-_LONGEST_TOLD = 44
+_LONGEST_TOLD = 64
 """Characters of such a part that is in a row above the text that says it too."""
 
 
@@ -125,15 +125,23 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
     row = chosen.row("packages", package) if package else None
     if row is not None and row.use:
         replaced = noted(say("use `{use}` in place of `{package}`", use=row.use, package=package), row.remark)
-        choices = [DecisionChoice("", replaced, places, say("use `{use}`", use=row.use))]
+        brief = say("use `{use}`", use=row.use)
+        if package in ATTENTION_PACKAGES:  # it has other functions, too
+            brief = say("attention calls: {answer}", answer=brief)
+        choices = [DecisionChoice("", replaced, places, brief)]
     else:
         use = None if facts.about is Subject.COMPILED else _use_in(decision.message)  # such code is ported first
         advice = _advice_in(decision.message) or (None if row is None else row.remark)
         changed = say("change the code as the text above says")
-        if use is not None:
-            choices = [DecisionChoice("", use, places, use)]
+        own = dict(decision.message.values).get("answer")
+        answers = facts.answers[1:] if facts.needs_counterpart else facts.answers
+        if use is not None or isinstance(own, Message):
+            answer = use if use is not None else own
+            assert isinstance(answer, Message)
+            choices = [DecisionChoice("", answer, places, answer)]
         elif facts.answers and not (package and advice):
-            choices = [DecisionChoice("", answer, places, answer) for answer in facts.answers]
+            choices = [_told(advice, changed, places)] if advice is not None and facts.needs_counterpart else []
+            choices += [DecisionChoice("", answer, places, answer) for answer in answers]
         elif advice is not None:
             choices = [_told(advice, changed, places)]
             if decision.stopped and facts.about in (Subject.PACKAGE, Subject.ATTENTION):
@@ -156,7 +164,8 @@ def _told(advice: Bilingual, changed: Message, cost: Message) -> DecisionChoice:
         brief = say("change the code ({why})", why=_why_to_change(advice))
         return DecisionChoice("", changed, cost, brief, is_told=True, shortest=say("change the code"))
     brief = say("{text}", text=part)
-    shortest = brief if len(part.en) <= _LONGEST_TOLD else say("change the code as below")
+    first = Bilingual(part.en.partition(", ")[0], part.zh.partition("，")[0])
+    shortest = say("{text}", text=first) if len(first.en) <= _LONGEST_TOLD else say("change the code as below")
     return DecisionChoice("", changed, cost, brief, is_told=True, shortest=shortest)
 
 
@@ -203,7 +212,12 @@ def _parts(remark: Bilingual) -> list[Bilingual]:
 
 def _what_to_do(remark: Bilingual) -> Bilingual | None:
     """Return the part of a remark that says what to do; None for none."""
-    return next((part for part in _parts(remark) if part.en.partition(" ")[0] in _VERBS), None)
+    return next((part for part in _parts(remark) if _is_instruction(part.en)), None)
+
+
+def _is_instruction(text: str) -> bool:
+    first, _, rest = text.partition(" ")
+    return first in _VERBS and not (first == "set" and rest.startswith("for "))  # set for NCCL: what it was set for
 
 
 def _why_to_change(remark: Bilingual) -> Bilingual:

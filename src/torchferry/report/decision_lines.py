@@ -24,8 +24,8 @@ _MOST_NAMES = 3
 _LONGEST_SUBJECT = 32
 """Columns of the name of a thing in a row: a longer one is cut, and whole in `torchferry show`."""
 
-_LEAST_BEHIND_SUBJECT = 48
-"""Columns that the answers have where the name of the thing precedes them."""
+_LEAST_BEHIND_SUBJECT = 18
+"""Columns that each answer has where the name of the thing precedes them."""
 
 _LEAST_ANSWERS = 24
 """Columns that the answers of a row have in any case."""
@@ -39,6 +39,10 @@ _SHORTEST_ANSWER = 12
 _NAMED = lazy_regex(r"[^:;`]*`([^`]*[^\W\d_][^`]*)`")
 """The thing that a text names first, in its first clause; group 1 is it."""
 
+_LONGEST_BEGINNING = 40
+"""Columns of the beginning of a text that names no thing."""
+
+_CLAUSE = lazy_regex(r"[,:;，：；]")
 _MOST_LINES = 2
 """Lines that a row below the first screen takes."""
 
@@ -102,7 +106,8 @@ class DecisionRow(NamedTuple):
     def named_within(self, width: int) -> DecisionRow:
         """Return it with what it is about among the words, where the answers keep room; else without that."""
         named = self._replace(words=f"{self.subject}{self.words}", subject="")
-        needed = min(named.columns, display_width(f"  {named.names}  {named.words}") + _LEAST_BEHIND_SUBJECT)
+        answers = _LEAST_BEHIND_SUBJECT * len(self.answers)
+        needed = min(named.columns, display_width(f"  {named.names}  {named.words}") + answers)
         return named if self.subject and needed <= width else self._replace(subject="")
 
     @property
@@ -160,7 +165,7 @@ def decision_row(
     first, is_alone = decisions[0], len(decisions) == 1
     names = ", ".join(visible(each.id) for each in decisions)
     words = visible(_brief_words(decisions).render(lang))
-    subject = _subject(first) if is_alone and not above_text else ""  # the text begins with it
+    subject = _subject(first, lang) if is_alone and not above_text else ""  # the text begins with it
     if subject:
         subject += "，" if lang == "zh" else ", "
     answers = answers_of(first, target, lang, above_text=above_text)
@@ -168,11 +173,15 @@ def decision_row(
     return DecisionRow(tuple(decisions), names, f"{words}{'：' if lang == 'zh' else ': '}", answers, places, subject)
 
 
-def _subject(decision: ReportedDecision) -> str:
-    """Return the thing that a decision is about, as its text names it first; nothing where its id names it."""
+def _subject(decision: ReportedDecision, lang: str) -> str:
+    """Return the thing that a decision is about, as its text names it first; nothing where its id names it.
+
+    Where the text names nothing first, it is how the text begins.
+    """
     named = _NAMED.match(decision.message.render("en"))
     if named is None:
-        return ""
+        begin = _CLAUSE.split(visible(decision.message.render(lang)))[0]
+        return begin if decision.findings and display_width(begin) <= _LONGEST_BEGINNING else ""
     name, own = (text.casefold().replace("_", "-") for text in (named[1], decision.id))
     if name in own or name.startswith(own):
         return ""

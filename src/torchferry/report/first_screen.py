@@ -14,7 +14,6 @@ from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, cut, display_width, say, say_in, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
-from torchferry.programs.imports.missing_sources import FETCH
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.choices import can_be_accepted
 from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
@@ -48,6 +47,9 @@ _LEAST_ROOM = 4
 
 _LONGEST_NAME, _SHORTEST_NAME = 32, 16
 """Columns of the name of a program for which its verdict is said in fewer words, and of one that is never cut."""
+
+_MOST_FETCHED = 2
+"""Commands that fetch submodules among those that come next."""
 
 MOST_CLASSES = 7
 """Lines of the programs by verdict."""
@@ -156,15 +158,16 @@ def _coarse_classes(report: Report) -> Iterator[ProgramClass]:
         yield from good.values()
         return
     words = say_in("verdict", "ready")
-    if Verdict.FIXES in good:
-        words = say("{verdict}, {count} after fixes", verdict=words, count=len(good[Verdict.FIXES].programs))
+    everything = tuple(judged for each in reversed(good.values()) for judged in each.programs)
+    fixed = sum(judged.fixes > 0 for judged in everything)
+    if fixed:
+        words = say("{verdict}, {count} after fixes", verdict=words, count=fixed)
     briefly = words
     if Verdict.WITHOUT in good:
         programs = good[Verdict.WITHOUT].programs
         names = _things(each for judged in programs for each in judged.optional)
         briefly = say("{verdict}, {count} without some packages", verdict=words, count=len(programs))
         words = say("{verdict}, {count} without using {names}", verdict=words, count=len(programs), names=names)
-    everything = tuple(judged for each in reversed(good.values()) for judged in each.programs)
     reserved = sum(judged.has_reservations for judged in everything)
     if reserved:
         words, briefly = (
@@ -190,9 +193,13 @@ def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
             if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
                 fixes = any(judged.fixes for judged in group)
                 return say_in("verdict", "ready after fixes") if fixes else say_in("verdict", "ready")
+            if any(judged.fixes for judged in group):
+                return say_in("verdict", "ready after fixes and decisions")
             return say_in("verdict", "ready after decisions")
         case Verdict.WITHOUT:
             names = _things(each for judged in group for each in judged.optional)
+            if any(judged.fixes for judged in group):
+                return say("ready after fixes, without using {names}", names=names)
             return say("ready without using {names}", names=names)
         case Verdict.FIXES:
             return say_in("verdict", "ready after fixes")
@@ -286,7 +293,7 @@ def _grouped(rows: Iterable[DecisionRow], first: Container[str], target: str, la
     last: dict[tuple[object, ...], list[DecisionRow]] = {}
     for row in rows:
         (decision,) = row.decisions
-        alike = decision.id in first, bool(decision.stopped), bool(decision.undecided), row.answers
+        alike = decision.id in first, bool(decision.stopped), bool(decision.undecided), decision.effect, row.answers
         group = last.get(alike)
         if group is None or display_width(", ".join(each.names for each in (*group, row))) > layout.width // 2:
             group = last[alike] = []
@@ -377,6 +384,8 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
     """Yield the title above the decisions, with what the first ones free, and then the same in fewer words."""
     decisions = report.decisions
     counted = counted_decisions(decisions.to_decide)
+    if decisions.to_decide and not any(each.programs for each in decisions.to_decide) and report.programs:
+        counted = say("{decisions}; no program waits for them", decisions=counted)
     titles = [say("{decisions}, each with its answers", decisions=counted), counted]
     if any(can_be_accepted(each) for each in decisions.to_decide):
         titles.insert(0, say("{decisions}, each with its answers (accept: leave it as it is)", decisions=counted))
@@ -392,6 +401,7 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
         waiting=len(decisions.of_program),
     )
     freed = _with_installation(decisions, first, freed)
+    titles.append(say_plural("Decisions: one", "Decisions: {count}", count=len(decisions.to_decide)))
     yield from (say("{decisions}; {freed}", decisions=title, freed=freed) for title in titles)
 
 
@@ -406,7 +416,12 @@ def _with_installation(decisions: Decisions, first: Sequence[ReportedDecision], 
         return freed
     if len(of_installation) == 1:
         return say("{freed}, once {name} is settled too", freed=freed, name=of_installation[0])
-    return say("{freed}, besides {count} of the installation", freed=freed, count=len(of_installation))
+    return say_plural(
+        "{freed}, once {count} of the installation is settled too",
+        "{freed}, once {count} of the installation are settled",
+        freed=freed,
+        count=len(of_installation),
+    )
 
 
 def asked(report: Report, paths: Sequence[str]) -> str:
@@ -418,15 +433,16 @@ def asked(report: Report, paths: Sequence[str]) -> str:
 def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str]) -> Iterator[NextStep]:
     """Yield the commands that come next, for the paths that were named."""
     words = asked(report, paths)
-    lacking = sum(any(FETCH in unread.reason.template for unread in judged.unread) for judged in report.programs)
-    if lacking:
+    commands = [_fetching(judged) for judged in report.programs]
+    lacking = sum(bool(each) for each in commands)
+    for command in [*dict.fromkeys(command for each in commands for command in each)][:_MOST_FETCHED]:
         folder = f" -C {shlex.quote(paths[0])}" if [*paths] not in ([], ["."]) else ""
         fetched = say_plural(
             "fetches the submodules that one program imports",
             "fetches the submodules that {count} programs import",
             count=lacking,
         )
-        yield NextStep(FETCH.replace("git", f"git{folder}", 1), fetched)
+        yield NextStep(command.replace("git", f"git{folder}", 1), fetched)
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
@@ -436,8 +452,20 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         count = report.by_grade[Grade.UNSAFE]
         shown = say_plural("shows the fix to read", "shows the {count} fixes to read", count=count)
         yield NextStep(f"torchferry migrate {words} --unsafe-fixes --diff", shown)
+    if (
+        report.native is not None
+        and report.native.command
+        and any(rule_facts(each.code).about is Subject.COMPILED for each in first)
+    ):
+        yield NextStep(report.native.command, say("ports the CUDA C++"))
     if first and report.style == "native":
         yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", say("its code and its answers"))
+
+
+def _fetching(judged: JudgedProgram) -> tuple[str, ...]:
+    """Return the commands that fetch what a program imports and is not checked out."""
+    values = (dict(unread.reason.values).get("command") for unread in judged.unread)
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
 
 
 def card_step(report: Report) -> Iterator[NextStep]:

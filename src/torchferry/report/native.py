@@ -1,4 +1,4 @@
-"""The part of a report about CUDA C++: what each file has, the content of the way, and the command that ports it.
+"""The part of a report about CUDA C++: what each file has, what keeps it from running, and the command that ports it.
 
 Imported late: most projects have none.
 """

@@ -252,6 +252,9 @@ class Rule:
     ANSWERS: ClassVar[tuple[Message, ...]] = ()
     """What a person may do about its places, each in few words, the recommended one first; none: change the code."""
 
+    NEEDS_COUNTERPART: ClassVar[bool] = False
+    """Whether the first answer takes something of the target's, which not every finding has."""
+
     WORDS: ClassVar[tuple[str, ...]] = ()
     """A file that holds none of these words cannot interest the rule, and is not shown to it; see `words`."""
 

@@ -29,6 +29,7 @@ class RuleFacts(NamedTuple):
         unresolved: Whether nobody could tell what is at its places.
         when_ported: What becomes of a finding about a file that is ported.
         answers: What a person may do about its places, the recommended one first.
+        needs_counterpart: Whether the first answer takes something of the target's, which not every finding has.
     """
 
     about: Subject
@@ -41,6 +42,7 @@ class RuleFacts(NamedTuple):
     unresolved: bool
     when_ported: WhenPorted
     answers: tuple[Message, ...]
+    needs_counterpart: bool
 
 
 @lru_cache(maxsize=1)
@@ -116,6 +118,7 @@ def rule_facts(code: str) -> RuleFacts:
         unresolved=rule.UNRESOLVED,
         when_ported=rule.WHEN_PORTED,
         answers=rule.ANSWERS,
+        needs_counterpart=rule.NEEDS_COUNTERPART,
     )
 
 

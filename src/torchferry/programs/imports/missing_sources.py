@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -108,6 +109,7 @@ class MissingSources:
         self.read = read
         self.compiled = compiled
         self.submodules = absent_submodules(root)
+        self._is_in_git = any((folder / ".git").exists() for folder in (root.resolve(), *root.resolve().parents))
         self._ignored = frozenset(listing.ignored if listing is not None else ())
         self._excluded = frozenset(listing.excluded if listing is not None else ())
         self._left = frozenset(skip.path for skip in listing.skipped) if listing is not None else frozenset()
@@ -120,6 +122,12 @@ class MissingSources:
         self._folders = _folders(read)
         self._listings: dict[str, frozenset[str]] = {}
         self._with_programs: dict[str, bool] = {}
+
+    def _fetch(self, submodule: Submodule) -> str:
+        """Return the command that fetches a submodule; outside of a work tree of git it is cloned to its place."""
+        if self._is_in_git:
+            return FETCH
+        return f"git clone -- {shlex.quote(submodule.url)} {shlex.quote(submodule.path)}"
 
     def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
         """Return the imports of a file that lead to what was not read, each with the reason."""
@@ -157,9 +165,10 @@ class MissingSources:
         submodule = self._submodule(module, external.importer)
         if submodule is not None:
             return say(
-                "the submodule {path}, which is not checked out, has `{module}`; `git submodule update --init`",
+                "the submodule {path}, which is not checked out, has `{module}`; `{command}`",
                 module=_shown(module),
                 path=submodule.path,
+                command=self._fetch(submodule),
             )
         archive = self._archive(module, external.importer)
         if archive:
@@ -208,9 +217,10 @@ class MissingSources:
         if submodule is not None:
             return say(
                 "`{module}` may be in the submodule {path}, which this file adds to Python's path "
-                "and which is not checked out; `git submodule update --init`",
+                "and which is not checked out; `{command}`",
                 module=module,
                 path=submodule.path,
+                command=self._fetch(submodule),
             )
         archive = self._unopened_archive(module, importer, text)
         if archive:
@@ -254,9 +264,10 @@ class MissingSources:
             return None
         return say(
             "`{module}` may be in the submodule {path}, which {program} adds to Python's path "
-            "and which is not checked out; `git submodule update --init`",
+            "and which is not checked out; `{command}`",
             module=external.module,
             path=submodule.path,
+            command=self._fetch(submodule),
             program=program,
         )
 

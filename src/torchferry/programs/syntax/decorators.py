@@ -20,7 +20,7 @@ _READS_ALL = frozenset({"values", "items", "copy"})
 _READS_NOTHING = frozenset({"keys", "append", "add", "clear", "update", "insert", "remove", "discard", "appendleft"})
 
 _CHANGES_KEYS = lazy_regex(r"\.(?:lower|upper|replace|sub)\(")
-"""The content of a class that keeps things under other keys than it is given."""
+"""Names in a class that keeps things under other keys than it is given."""
 
 
 class Registration(NamedTuple):

@@ -22,5 +22,6 @@ class CudaRuntime(ReferenceRule):
     CODE = "CUD104"
     EFFECT = Effect.RAISES
     ANSWERS = (say("use the target's function"), say("leave the call out"))
+    NEEDS_COUNTERPART = True
     WORDS = CUDA_NAMES
     GROUPS = ("runtime",)

@@ -63,8 +63,8 @@ class LeftOutByTorch(Rule):
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call, and for each dictionary of arguments."""
         left_out = context.target.backend.LEFT_OUT_BY_TORCH
-        found = [each for each in _calls(context) if each[0] in left_out]
-        for word, node, message in (*found, *_arguments(context, _FUSED in left_out)):
+        calls = [each for each in _calls(context) if each[0] in left_out]
+        for _, node, message in (*calls, *_arguments(context, _FUSED in left_out)):
             if exemption_reason(context, node) is None:
                 yield self.finding(context, context.file.span(node), message, Grade.MANUAL)
 

@@ -42,6 +42,7 @@ class CudaEnvironment(Rule):
     CODE = "ENV101"
     EFFECT = Effect.WRONG
     ANSWERS = (say("use the target's variable"), say("leave the variable out"))
+    NEEDS_COUNTERPART = True
     PORTABILITY = Portability.IN_PYTHON
     WORDS = (
         *("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT"),

@@ -82,6 +82,7 @@ class ShellEnvironment(Rule):
     CODE = "ENV102"
     EFFECT = Effect.WRONG
     ANSWERS = (say("use the target's variable"), say("leave the variable out"))
+    NEEDS_COUNTERPART = True
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
     KINDS = (*JOB_KINDS, Kind.JSON)
 

@@ -120,10 +120,11 @@ def _visible(target: Target, row: Row, name: str, value: str) -> Message | None:
         return None
     if hides_every_card(value):
         return say(
-            "`{name}` hides every card here; on {target} `{use}` would hide them all: decide what is intended",
+            "`{name}` hides every card here; on {target} `{own}` would hide them all: {answer}",
             name=name,
             target=target.title,
-            use=row.use,
+            own=row.use,
+            answer=say("decide whether the program may see the target's cards"),
         )
     if names_nvidia_card(value):
         message = say(

@@ -33,6 +33,7 @@ class OnnxruntimeProvider(Rule):
     CODE = "LIB102"
     EFFECT = Effect.WRONG
     ANSWERS = (say("name the target's provider"),)
+    NEEDS_COUNTERPART = True
     WORDS = (*_PROVIDERS, *FUNCTIONS)
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:

@@ -29,6 +29,7 @@ class CudaProgram(Rule):
     CODE = "PRC101"
     EFFECT = Effect.RAISES
     ANSWERS = (say("use the target's program"), say("leave the program out"))
+    NEEDS_COUNTERPART = True
     WORDS = (
         "nvidia-smi", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "cuda-gdb", "cuda-memcheck", "dcgmi", "trtexec",
         "trtllm-", "onnx2trt", "tensorrt_llm.commands",

@@ -32,6 +32,7 @@ class ShellProgram(Rule):
     CODE = "PRC102"
     EFFECT = Effect.RAISES
     ANSWERS = (say("use the target's program"), say("leave the program out"))
+    NEEDS_COUNTERPART = True
     WORDS = (
         "nvidia-", "nvcc", "nvprof", "nsys", "gpustat", "nvitop", "nvtop", "cuda-", "ncu", "dcgmi", "trtexec",
         "trtllm-", "polygraphy", "onnx2trt", "tensorrt_llm",
