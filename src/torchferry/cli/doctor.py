@@ -53,7 +53,7 @@ class _Choices:
     lang: str
 
 
-_target = click.option(
+_target_option = click.option(
     "-t",
     "--target",
     default="",
@@ -62,14 +62,14 @@ _target = click.option(
     callback=target_or(_AUTO),
     help=help_text("{targets}; default: what is found on this machine.", targets=", ".join(registry.built_in())),
 )
-_python = click.option(
+_python_option = click.option(
     "--python", default="", metavar="PATH", help="The Python to examine; default: the one that runs torchferry."
 )
 
 
 @click.group("doctor", invoke_without_command=True)
-@_target
-@_python
+@_target_option
+@_python_option
 @click.option("--select", default="", metavar="CODES", help="Checks, families or sides to run: driver,python.versions.")
 @click.option(
     "--probe", "probing", is_flag=True, help="Also use the device: memory, operators, collectives, bandwidth."
@@ -149,8 +149,8 @@ def command(
 
 
 @command.command("snapshot")
-@_target
-@_python
+@_target_option
+@_python_option
 @click.pass_obj
 def take(choices: _Choices, target: str, python: str) -> None:
     """Print the state of this machine as JSON, for `doctor diff`. Secrets in variables are hidden."""
