@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tarfile
 
+import pytest
+
 from tests.cli.process import torchferry
 from tests.documents.trial import Trial, dear
 from torchferry.backends import registry
@@ -62,6 +64,23 @@ def test_2_2_the_image_goes_over_the_port_that_is_named(trial: Trial) -> None:
     project.mkdir()
     written = write_project(make_plan("ptex", None, {}), project, "run").read_text(encoding="utf-8")
     assert "['-p', ansible_port | default(22) | string]" in written
+
+
+@dear
+def test_2_2_ansible_reaches_the_host_by_that_port(trial: Trial) -> None:
+    pytest.importorskip("ansible_runner")
+    variables = program(trial, "ssh", 'for last; do :; done; eval "$last"')
+    trial.write(INSTALLER, "")
+    trial.says("deploy", "bundle", "-t", "ptex", "-o", "bundle", "--file", f"installer={INSTALLER}")
+    host = f"t20 ansible_host=T20_HOST ansible_user=root ansible_port=2222 ansible_python_interpreter={sys.executable}"
+    trial.write("hosts.ini", f"{host}\n")
+    checking = ("deploy", "check", "-t", "ptex", "-i", "hosts.ini", "-b", "bundle")
+    done = torchferry(*checking, cwd=trial.folder, env=variables)
+    assert "t20: cards failed: cards are on the PCI bus" in done.stdout, "it was reached and asked: " + done.stderr
+    asked = trial.read("asked-ssh")
+    assert "Port=2222" in asked
+    assert " T20_HOST " in asked
+    assert "T20_HOST" not in done.stdout, "no address is shown"
 
 
 def clone(trial: Trial) -> str:
