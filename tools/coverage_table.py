@@ -54,7 +54,7 @@ ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
 RUNS = ROOT / "tools" / "coverage_runs.json"
 RESULTS = ROOT / "tools" / "coverage_results.toml"
-ROWS = 205
+ROWS = 212
 """How many capabilities the documents describe."""
 
 TRIALS = "tests/documents/"

@@ -29,6 +29,7 @@ def test_3_4_the_modules_of_the_source_tree(trial: Trial, name: str) -> None:
     assert "a name of the plugin itself; found in version 2.0.0" in said
 
 
+@dear
 def test_4_1_and_11_2_what_must_be_there_is_looked_for(trial: Trial) -> None:
     done = torchferry("doctor", "-t", "musa", "-f", "json", cwd=trial.folder)
     results = json.loads(done.stdout)["results"]
@@ -107,6 +108,7 @@ print("device", result.device)
 """
 
 
+@dear
 def test_6_2_an_operator_that_is_there_and_one_that_is_missing(trial: Trial) -> None:
     trial.write("tril.py", TRIL)
     assert "device musa:0\n" in trial.rehearsed("musa", "tril.py")
@@ -325,6 +327,7 @@ def test_8_1_a_trace_is_read_and_two_are_compared(trial: Trial) -> None:
     assert "aten::addmm" in said
 
 
+@dear
 def test_11_6_the_block_for_an_issue(trial: Trial) -> None:
     done = torchferry("doctor", "-t", "musa", "-f", "issue", cwd=trial.folder)
     for word in ("| torch_musa |", "| MUSA SDK |", "| torch |", "| driver |"):
@@ -351,3 +354,99 @@ def test_5_8_a_program_of_libtorch_is_told_its_device_and_its_registration(trial
     trial.write("main.cpp", DEPLOYED.replace("  torch::jit::script", '  c10::register_privateuse1_backend("musa");\n'
                                              "  torch::jit::script").replace('"cuda"', '"musa"'))  # fmt: skip
     assert "nothing has to change" in trial.says("scan", ".", "-t", "musa")
+
+
+PROFILED = """
+import torch, torch_musa
+from torch.profiler import profile, ProfilerActivity
+model = torch.nn.Linear(2, 2).musa()
+for options in ({"use_musa": True}, {"use_musa": False}, {"activities": [ProfilerActivity.CPU, ProfilerActivity.MUSA]}):
+    with profile(**options) as p:
+        model(torch.ones(1, 2).musa())
+    print(sorted(options), "addmm" in p.key_averages().table())
+"""
+
+
+@dear
+def test_8_1_the_switches_that_change_nothing(trial: Trial) -> None:
+    trial.write("sample.py", PROFILED)
+    said = trial.rehearsed("musa@2.0.0", "sample.py")
+    assert said.count("['use_musa'] True\n") == 2
+    assert "['activities'] True\n" in said
+    assert "unexpected keyword argument 'use_musa'" in trial.rehearsed("musa", "sample.py", code=1), "gone since 2.1.0"
+
+
+SINGLE = """
+import torch, torch_musa
+from torch_musa.utils.compare_tool import CompareWithCPU, nan_inf_track_for_single_op
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(64, 32)).musa().half()
+try:
+    with CompareWithCPU(atol=0.001, rtol=0.001, verbose=True, dump_error_data=True, output_dir="path_to_save"):
+        model(torch.ones(4, 64).musa().half())
+except Exception as error:
+    print("stopped", type(error).__name__)
+correct, args, kwargs, out = nan_inf_track_for_single_op(
+    "path_to_save/torch.ops.aten.addmm_inputs.pkl", torch.ops.aten.addmm)
+print("found", correct, len(args), kwargs, out.dtype)
+"""
+
+
+@dear
+def test_9_1_4_and_9_1_5_a_half_dtype_and_one_written_call_for_nan(trial: Trial) -> None:
+    trial.write("half.py", SINGLE)
+    said = trial.rehearsed("musa@2.0.0", "half.py", options=("--fault", "op=aten.addmm,kind=noise,scale=0.9"))
+    assert "[ERROR] torch.ops.aten.addmm(forward) fails to pass" in said.replace("Sequential.0/", "")
+    assert "stopped ComparisonFailed\nfound False 3 {} torch.float16\n" in said
+
+
+NODES = """
+import argparse, os, torch, torch_musa
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+def runner(gpu, args):
+    rank = args.nr * args.gpus + gpu
+    torch_musa.set_device(rank % torch.musa.device_count())
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29533")
+    dist.init_process_group("mccl", rank=rank, world_size=args.world_size)
+    model = torch.nn.Linear(4, 4).to("musa")
+    ddp_model = DDP(model, device_ids=[rank % torch.musa.device_count()])
+    handler = torch.profiler.tensorboard_trace_handler("./result_dist_ddp", worker_name="worker" + str(rank))
+    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.MUSA]
+    schedule = torch.profiler.schedule(wait=1, warmup=1, active=2)
+    with torch.profiler.profile(activities=both, schedule=schedule, on_trace_ready=handler) as p:
+        for step in range(4):
+            ddp_model(torch.ones(2, 4).to("musa")).sum().backward()
+            p.step()
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-n", "--nodes", default=1, type=int)
+    parser.add_argument("-g", "--gpus", default=1, type=int)
+    parser.add_argument("-nr", "--nr", default=0, type=int)
+    args = parser.parse_args()
+    args.world_size = args.gpus * args.nodes
+    mp.spawn(runner, args=(args,), nprocs=args.gpus, join=True)
+"""
+
+
+@dear
+def test_8_1_two_nodes_with_two_ranks_each_leave_a_trace_a_rank(trial: Trial) -> None:
+    """Both nodes are processes of this machine: how many ranks are a node's own is said as torchrun says it."""
+    trial.write("nodes.py", NODES)
+    tool = [sys.executable, "-m", "torchferry", "rehearse", "-t", "musa@2.0.0", "--devices", "2", "--", sys.executable]
+    environment = {**os.environ, "LOCAL_WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    nodes = [
+        subprocess.Popen([*tool, "nodes.py", "-n", "2", "-g", "2", "-nr", number], cwd=trial.folder, env=environment)
+        for number in ("0", "1")
+    ]
+    try:
+        assert [node.wait(timeout=120) for node in nodes] == [0, 0]
+    finally:
+        for node in nodes:
+            node.kill()
+    names = {path.name.partition(".")[0] for path in (trial.folder / "result_dist_ddp").iterdir()}
+    assert names == {f"worker{rank}" for rank in range(4)}
+    assert "rank 0 of 4" in trial.says("profile", "show", "result_dist_ddp")

@@ -67,6 +67,7 @@ if __name__ == "__main__":
 """The guide's example in small: the name of the model, mixed precision, and a rank for each device."""
 
 
+@dear
 def test_2_the_environment_that_has_the_plugin_is_named(trial: Trial) -> None:
     environments = "home/miniconda3/envs"
     for name in ("paddle_env", "torch_env", "tvm-build"):
@@ -170,3 +171,14 @@ def test_1_and_2_resnet50_with_many_ranks_is_accepted_and_handed_over(trial: Tri
     trial.says("handover", ".", *options, "--evidence", "evidence", "--unsafe-fixes")
     handed = trial.folder.parent / "handed/PyTorch/contrib/Classification/ResNet50"
     assert {"run_scripts", "train.py", "README.md", "requirements.txt"} <= set(os.listdir(handed))
+
+
+def test_2_what_else_the_algorithm_needs_leaves_the_images_framework_alone(trial: Trial) -> None:
+    trial.write("train.py", "import torch\ntorch.ones(1).cuda()\n")
+    trial.write("requirements.txt", "torch==2.0.0\ntorchvision\nnumpy\nPillow==9.0\nnvidia-dali-cuda110\n")
+    trial.migrated("sdaa", "train.py", "--kit")
+    lines = trial.read("requirements_sdaa.txt").splitlines()
+    assert {"torchvision", "numpy", "Pillow==9.0"} <= set(lines)
+    assert {"# torch==2.0.0", "# torch_sdaa==1.6.0b0", "# nvidia-dali-cuda110"} <= set(lines), (
+        "pip is not to replace it"
+    )
