@@ -88,7 +88,7 @@ def test_4_4_2_and_4_4_3_each_option_reaches_the_build_script(trial: Trial) -> N
     assert build.when == ("build_from_source", "yes")
     hint = facts.explained("build-torch", "ninja: build stopped: subcommand failed.")  # 11.3
     assert hint is not None
-    assert "--clean" in " ".join((hint.advice.en, *hint.entry.commands))
+    assert "python setup.py clean && bash build.sh; if it still fails, update the MUSA SDK" in hint.advice.en
 
 
 def test_5_1_the_variables_of_a_run(trial: Trial) -> None:
