@@ -54,7 +54,7 @@ ROOT = Path(__file__).parent.parent
 TABLE = ROOT / "tools" / "coverage.toml"
 RUNS = ROOT / "tools" / "coverage_runs.json"
 RESULTS = ROOT / "tools" / "coverage_results.toml"
-ROWS = 205
+ROWS = 212
 """How many capabilities the documents describe."""
 
 TRIALS = "tests/documents/"
@@ -98,11 +98,13 @@ WORDS = {
         "**{printed} of {rows} rows are tried as printed**: a trial does what the document prints, by its names, "
         "arguments and file names, and compares what comes out (proofs in `tests/documents/`); of {parts} more "
         "a part is. "
-        "The other rows rest on tests of ours, which show that it can be done, not that it is done by the document's "
-        "words.",
+        "Of the other {others}, {named} work with another name and {card} need a card: the row says which, or why, and "
+        "a trial shows what needs neither. Where a trial has a stand-in, for a server, a library or a model, the row "
+        "says so.",
         "**{rows} 行中有 {printed} 行按文档原样试过**：试验按文档写的名称、参数与文件名去做，"
         "并核对结果（证明在 `tests/documents/`）；另有 {parts} 行试过一部分。"
-        "其余各行依据我们自己的测试：它们说明能做到，不说明按文档的原文就能做到。",
+        "其余 {others} 行中，{named} 行换个名称可用，{card} 行需要卡：该行写明名称或原因，不涉及这些的部分也有试验。"
+        "试验中用替身代替服务器、库或模型的，该行会写明。",
     ),
     "ran": Bilingual(
         "What ran, until {date}: {passed} proofs passed, {parts} in part (what was not run here is named by "
@@ -495,7 +497,9 @@ def _lines(titles: dict[str, Bilingual], rows: list[Row], lang: str, word: dict[
     stated = read_results(RESULTS.read_text(encoding="utf-8"), titles)
     recorded = runs()
     printed = sum(row.is_as_printed for row in rows)
-    tried = word["printed"].format(printed=printed, rows=len(rows), parts=sum(row.is_tried for row in rows) - printed)
+    in_part = sum(row.is_tried for row in rows) - printed
+    numbers = {"printed": printed, "rows": len(rows), "parts": in_part, "others": len(rows) - printed - in_part}
+    tried = word["printed"].format(**numbers, **Counter({"named": 0, "card": 0}) | Counter(row.status for row in rows))
     states = Counter(
         entry["state"] if entry["state"] in ("passed", "part") else "failed" for entry in recorded.values()
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
 
 from torchferry.backends import registry
 from torchferry.backends.base import Backend
 from torchferry.backends.errors import COMMON, KnownError, errors_of, errors_of_all, families_of, first_match
+from torchferry.cli import cli
 from torchferry.core.messages import Bilingual
 
 ENTRIES = errors_of_all(registry.load(name) for name in registry.built_in())
@@ -32,6 +35,30 @@ def test_every_entry_is_complete() -> None:
 def test_tables_have_no_entry_twice() -> None:
     assert len(BY_KEY) == len(ENTRIES)
     assert {entry.owner for entry in ENTRIES} == {*registry.built_in(), COMMON}
+
+
+def problem_of(line: str) -> str:
+    """Return why a command of ours could not be typed as it stands, or an empty text."""
+    _, *words = shlex.split(line.partition(" | ")[0].partition(" > ")[0])
+    command: click.Command = cli
+    while isinstance(command, click.Group) and words:
+        below = command.get_command(click.Context(command), words[0])
+        if below is None:
+            break
+        command, words = below, words[1:]
+    try:
+        given, _, _ = command.make_parser(click.Context(command)).parse_args(words)
+    except click.UsageError as error:
+        return error.format_message()
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return ", ".join(f"lacks --{each.name}" for each in options if each.required and each.name not in given)
+
+
+def test_a_command_of_a_remedy_can_be_typed() -> None:
+    lines = {line for entry in ENTRIES for line in entry.commands if line.startswith("torchferry ")}
+    assert {line: problem for line in lines if (problem := problem_of(line))} == {}
+    assert problem_of("torchferry port csrc --build setup.py") == "lacks --target"
+    assert "requires an argument" in problem_of("torchferry port csrc -t musa --review")
 
 
 def acme(folder: Path, text: str) -> type[Backend]:

@@ -52,12 +52,16 @@ class Trial(NamedTuple):
         options: tuple[str, ...] = (),
         code: int = 0,
         variables: dict[str, str] | None = None,
+        typed: str | None = None,
     ) -> str:
-        """Run a program on the simulated card, and return what it prints and what torchferry says of it."""
+        """Run a program on the simulated card, and return what it prints and what torchferry says of it.
+
+        `typed` is what a person types.
+        """
         done = subprocess.run(
             [ferry(), "-m", "torchferry", "rehearse", "-t", target, *options, "--", *instead(("python", *command))],
             cwd=self.folder, env={**os.environ, "OMP_NUM_THREADS": "1", **(variables or {})},
-            capture_output=True, text=True, check=False, timeout=HANGS,
+            capture_output=True, text=True, check=False, timeout=HANGS, input=typed,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr

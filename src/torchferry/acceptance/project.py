@@ -104,7 +104,8 @@ def migration(situation: Situation) -> list[Gate]:
         gates.append(judge.unjudged("files", origin))
     else:
         gates.append(judge.green("files", origin, say("the changed files are known")))
-    if config.load(situation.file.root).paths:
+    settings = config.load(situation.file.root)
+    if settings.paths or settings.path_profile:
         paths = [finding for finding in left if finding["about"] == "path"]
         gates.append(
             judge.held(

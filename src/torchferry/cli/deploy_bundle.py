@@ -18,7 +18,7 @@ from torchferry.core.errors import UsageError, unknown_name
 from torchferry.core.messages import Message, language, say, say_plural, translatable
 from torchferry.core.temporary import temporary_folder
 from torchferry.core.terminal import print_notice, print_text
-from torchferry.deploy.bundle import CONTROLLER_FOLDER, damaged, read_bundle, write_bundle
+from torchferry.deploy.bundle import CONTROLLER_FOLDER, clones_of, damaged, read_bundle, write_bundle
 from torchferry.deploy.fetching import can_be_fetched, fetch, fetch_controller
 from torchferry.deploy.plan import PLUGIN_VERSION, check_given, facts_of, settled
 
@@ -115,6 +115,8 @@ def command(
         print_text(_belonging(name, given[PLUGIN_VERSION]).render(lang))
     for bundled in bundle.files.values():
         print_text(f"{bundled.sha256}  {bundled.size:>12}  {bundled.name} ({bundled.original})")
+    for clone in clones_of(sources):
+        print_text(say("left out of {name}: .git, which the hosts do not need", name=clone).render(lang))
     for file in missing:
         print_text(say("not in the bundle: {name}: {about}", name=file.name, about=file.about).render(lang))
     total = sum(bundled.size for bundled in bundle.files.values())

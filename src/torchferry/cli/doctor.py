@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -53,8 +53,7 @@ class _Choices:
     lang: str
 
 
-@click.group("doctor", invoke_without_command=True)
-@click.option(
+_target_option = click.option(
     "-t",
     "--target",
     default="",
@@ -63,9 +62,14 @@ class _Choices:
     callback=target_or(_AUTO),
     help=help_text("{targets}; default: what is found on this machine.", targets=", ".join(registry.built_in())),
 )
-@click.option(
+_python_option = click.option(
     "--python", default="", metavar="PATH", help="The Python to examine; default: the one that runs torchferry."
 )
+
+
+@click.group("doctor", invoke_without_command=True)
+@_target_option
+@_python_option
 @click.option("--select", default="", metavar="CODES", help="Checks, families or sides to run: driver,python.versions.")
 @click.option(
     "--probe", "probing", is_flag=True, help="Also use the device: memory, operators, collectives, bandwidth."
@@ -145,9 +149,12 @@ def command(
 
 
 @command.command("snapshot")
+@_target_option
+@_python_option
 @click.pass_obj
-def take(choices: _Choices) -> None:
+def take(choices: _Choices, target: str, python: str) -> None:
     """Print the state of this machine as JSON, for `doctor diff`. Secrets in variables are hidden."""
+    choices = replace(choices, target=target or choices.target, python=python or choices.python)
     print_data(json_text(snapshot.snapshot(_diagnose(choices, None), choices.lang), indent=2))
 
 

@@ -27,6 +27,7 @@ from torchferry.core.record import NamedTuple
 SCHEMA = 1
 MANIFEST = "manifest.json"
 CONTROLLER_FOLDER = "controller"
+CLONE = ".git"
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _FILE = re.compile(r"files/[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -63,6 +64,11 @@ class Bundle(NamedTuple):
     files: Mapping[str, BundledFile]
     values: Mapping[str, str]
     controller: Mapping[str, str] = {}
+
+
+def clones_of(sources: Mapping[str, Path]) -> list[str]:
+    """Return the names of those files of a bundle that are clones of git, whose `.git` is not packed."""
+    return [name for name, source in sources.items() if source.is_dir() and (source / CLONE).exists()]
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -230,10 +236,12 @@ def _copy(source: Path, path: Path) -> None:
 def _pack(source: Path, path: Path) -> None:
     """Pack the regular files of a folder: neither owners, times nor order differ from one time to the next.
 
+    What git keeps of a clone, `.git`, is left out: of a model with large files it is as big as they are.
+
     Raises:
         UsageError: a link in it leads elsewhere.
     """
-    files = sorted(files_below(source))
+    files = sorted(file for file in files_below(source) if file.relative_to(source).parts[0] != CLONE)
     size = sum(file.lstat().st_size for file in files)
     with (
         doing(say("packing {path}", path=source.name), size, in_bytes=True) as work,

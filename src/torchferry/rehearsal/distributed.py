@@ -43,7 +43,8 @@ def register_collectives(backend: type[Backend], devices: int, native: Native) -
             events.record("rank", name, f"{local} ranks on {devices} devices")
             raise RuntimeError(
                 f"{name}: {local} ranks on this machine, which has {devices} {device} devices; "
-                "each rank needs a device of its own [rehearsal]"
+                "each rank needs a device of its own; where others are on other machines, LOCAL_WORLD_SIZE says how "
+                "many are here, as torchrun sets it [rehearsal]"
             )
         group = torch_versions.process_group(store, rank, size)
         gloo = dist.ProcessGroupGloo(store, rank, size, timeout)

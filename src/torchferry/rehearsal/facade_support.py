@@ -243,7 +243,10 @@ def _watch_import(package: str, used: Callable[[], object]) -> None:
     importlib.import_module = _noting(importlib.import_module, note)
 
     def report() -> dict[str, object]:
-        if not imported and used():
+        redirect = sys.modules.get("torchferry.shim.redirect")
+        # where it was on, it imported the plugin, and does so on the card
+        redirected = redirect is not None and redirect.current() is not None
+        if not imported and not redirected and used():
             events.recorder.add("autoload", f"import {package}", place=NOWHERE)
         return {}
 

@@ -385,7 +385,7 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
     decisions = report.decisions
     counted = counted_decisions(decisions.to_decide)
     if decisions.to_decide and not any(each.programs for each in decisions.to_decide) and report.programs:
-        counted = say("{decisions}; no program waits for them", decisions=counted)
+        counted = say("{decisions} that no program waits for", decisions=counted)
     titles = [say("{decisions}, each with its answers", decisions=counted), counted]
     if any(can_be_accepted(each) for each in decisions.to_decide):
         titles.insert(0, say("{decisions}, each with its answers (accept: leave it as it is)", decisions=counted))

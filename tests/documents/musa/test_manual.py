@@ -302,6 +302,7 @@ print("TABLES")
 def test_8_1_the_sort_keys_of_the_manuals_version(trial: Trial) -> None:
     trial.write("sample.py", PROFILE)
     assert "TABLES\n" in trial.rehearsed("musa@2.0.0", "sample.py")
+    assert "nothing has to change" in trial.says("scan", ".", "-t", "musa@2.0.0")
     assert (trial.folder / "stacks.txt").exists()
 
 
@@ -375,6 +376,8 @@ print("NEVER")
     said = trial.rehearsed("musa", "train.py", options=("--fault", "op=aten.addmm,kind=noise"), code=1)
     assert "fails to pass CompareWithCPU test" in said
     assert "NEVER" not in said
+    names = {path.name for path in (trial.folder / "saved").glob("*.pkl")}
+    assert names == {"torch.ops.aten.addmm_inputs.pkl", "torch.ops.aten.addmm_outputs.pkl"}
     trial.write(
         "again.py",
         """
@@ -386,6 +389,7 @@ print("NEVER")
         """,
     )
     assert "CORRECT True 3 {}\n" in trial.rehearsed("musa", "again.py")
+    assert "aten::addmm on cpu" in trial.says("replay", "saved/torch.ops.aten.addmm_inputs.pkl", "--device", "cpu")
 
 
 def test_9_1_5_target_op_is_of_no_version_and_the_other_name_is_named(trial: Trial) -> None:
@@ -523,7 +527,9 @@ def test_10_the_edits_by_the_converters_own_options_and_back(trial: Trial) -> No
 
 SAID = {
     "Error: failed to initialize mtml.": "usermod -aG render",  # 11.1
-    "ImportError: libmudnn.so.1: cannot open shared object file: No such file or directory": "LD_LIBRARY_PATH",  # 11.2
+    "ImportError: libmudnn.so.1: cannot open shared object file: No such file or directory": (
+        "export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/usr/local/musa/lib"  # 11.2
+    ),
     "ImportError: libsrv_um_MUSA.so: cannot open shared object file": "MTHREADS_VISIBLE_DEVICES=all",  # 11.4
     "ImportError: /usr/lib/x86_64-linux-gnu/musa/libsrv_um_MUSA.so: file too short": "docker setup",
     "ImportError: /x/lib/libmusa_kernels.so: undefined symbol: _ZN2at4musa3cub3sumEv": "doctor symbol",  # 11.5

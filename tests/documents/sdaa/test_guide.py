@@ -104,6 +104,7 @@ def test_3_2_2_one_import_or_one_variable_migrates(trial: Trial, way: str) -> No
     said = trial.rehearsed("sdaa", "train.py", variables=extra)
     assert "trained on cuda:0\n" in said, "the program goes on seeing CUDA"
     assert "operators ran" in said, "on the card"
+    assert "never imports the plugin" not in said, "the redirect does"
 
 
 def test_3_2_3_the_same_by_editing(trial: Trial) -> None:

@@ -229,3 +229,23 @@ def test_6_2_and_6_5_the_ticks_and_the_originals(trial: Trial) -> None:
     assert "environment  ptex is not installed here" in said
     trial.says("undo", ".")
     assert trial.read("net.py") == before
+
+
+GUARDED = """
+import torch
+try:
+    import intel_extension_for_pytorch as ipex
+    if torch.xpu.is_available():
+        from library.ipex import ipex_init
+        ipex_init()
+except Exception:
+    pass
+print(torch.ones(1).to(torch.device("cuda")).device)
+"""
+
+
+def test_appendix_a_guarded_import_of_another_vendors_package_stays(trial: Trial) -> None:
+    trial.write("sample.py", GUARDED)
+    fixed = trial.migrated("ptex", "sample.py")
+    assert "    import intel_extension_for_pytorch as ipex\n" in fixed
+    assert "xla:0\n" in trial.rehearsed("ptex", "sample.py")

@@ -52,6 +52,7 @@ def complete(namespace: Namespace, plugin: Plugin, autoload: Callable[[], None])
     facade_support.add_profiler_activity("MUSA")
     if not plugin.at_least("2.1.0"):
         namespace.profiler.name_columns("musa")
+        namespace.profiler.take_switch("musa")
     torch.version.musa = None  # the version of a toolkit that is not here
     torch.distributed.is_mccl_available = lambda: True  # in the vendor's build of torch
 

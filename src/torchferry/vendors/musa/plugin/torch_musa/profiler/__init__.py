@@ -6,6 +6,10 @@ are torch's columns of the device here, which a rehearsal leaves at 0.
 Source: torch_musa/autograd/profiler_util.py, v2.0.0.
 """
 
+import functools as _functools
+import warnings as _warnings
+
+from torch import profiler as _torch_profiler
 from torch.autograd import profiler_util as _profiler_util
 
 from torchferry.rehearsal import facade_support as _facade_support
@@ -24,3 +28,20 @@ def name_columns(device):
                 setattr(kind, f"{start}{device}_{end}", column)
     metrics = ["self_cpu_time_total", f"self_{device}_time_total"]
     _profiler_util.EventList.supported_export_stacks_metrics = lambda events: metrics
+
+
+def take_switch(device):
+    """Let torch's profiler take `use_<device>`, as the plugin's own does: it warns, and changes nothing.
+
+    Source: torch_musa/profiler/profiler.py of v2.0.0: the deprecated argument changes no activity.
+    """
+    kind, name = _torch_profiler.profile, f"use_{device}"
+    original = kind.__init__
+
+    @_functools.wraps(original)
+    def init(self, *args, **kwargs):
+        if kwargs.pop(name, None) is not None:
+            _warnings.warn(f"{name} is deprecated, use activities argument instead", stacklevel=2)
+        original(self, *args, **kwargs)
+
+    kind.__init__ = init

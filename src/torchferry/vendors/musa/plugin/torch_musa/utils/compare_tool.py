@@ -1,10 +1,11 @@
 """Comparison of operators with the CPU, and the search for NaN: torchferry's own tools, by the vendor's names.
 
 Source: torch_musa/utils/compare_tool.py, the same from v2.0.0 to 2.7.1: names, arguments and results. What the tools
-print is torchferry's; a call that fails is left as a folder of torchferry's (`torchferry replay`), and the functions
-that take `<operator>_inputs.pkl` take both.
+print is torchferry's. A call that fails is left as a folder of torchferry's (`torchferry replay`), and as the manual's
+two files (9.1.5), `<operator>_inputs.pkl` and `<operator>_outputs.pkl`; the functions that take the first take both.
 """
 
+import pickle as _pickle
 import re as _re
 from pathlib import Path as _Path
 
@@ -74,6 +75,27 @@ class CompareWithCPU(_numerics.CompareWithCPU):
             enable_ranks=enable_ranks,
             dump_error_data=dump_error_data,
         )
+
+    def _failed(self, call, verdict):
+        if self._dump_folder is not None and not self.written:
+            _write_files(self._dump_folder, call)
+        super()._failed(call, verdict)
+
+
+def _write_files(folder, call):
+    """Write the inputs and the results of a call by the manual's names; what cannot be pickled the folder has."""
+    args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
+    values = [result.fetched.tensor for result in call.results]
+    stem = f"torch.ops.{call.operator.name.removesuffix('.default')}"
+    written = {"inputs": {"args": tuple(args), "kwargs": kwargs}, "outputs": values[0] if len(values) == 1 else values}
+    folder = _Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, value in written.items():
+            with (folder / f"{stem}_{kind}.pkl").open("wb") as file:
+                _pickle.dump(value, file)
+    except (OSError, TypeError, AttributeError, _pickle.PicklingError):
+        return  # the folder says what could not be written
 
 
 class NanInfTracker(_numerics.NanInfTracker):
