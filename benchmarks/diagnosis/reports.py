@@ -9,8 +9,9 @@ later runs are compared with the entry that was judged right.
 from __future__ import annotations
 
 import tempfile
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 from torchferry.diagnosis.explaining import diagnosed
 from torchferry.diagnosis.inputs import LogReader
@@ -25,7 +26,7 @@ def main() -> None:
             log = Path(folder, f"{number}.log")
             log.write_text(report["log"].lstrip("\n"), encoding="utf-8")
             first = diagnosed(LogReader([log])).first
-            name = first.entry.name if first is not None else ""
+            name = first.entry.id if first is not None else ""
             right += name == report.get("entry", "")
             match = first.first.match if first is not None else None
             meaning = (match.meaning if match.meaning.en else match.causes[0]).render("en") if match else "not known"
