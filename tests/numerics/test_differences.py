@@ -23,12 +23,12 @@ from torchferry.numerics.recording import Recorder
 from torchferry.numerics.report import diff
 from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
-from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE, causes_in_settings
 from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
 from torchferry.numerics.rundiff.judging import Past, judge, suspect
 from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, errors, matrices
 from torchferry.numerics.runlog.layout import Key
-from torchferry.numerics.runlog.record import RecordedRows, read_record
+from torchferry.numerics.runlog.record import Rank, RecordedRows, read_record
 
 pytestmark = pytest.mark.rehearsal
 
@@ -378,3 +378,15 @@ def test_a_record_of_forward_alone_is_not_a_whole_run(tmp_path: Path) -> None:
 def test_the_former_modules_of_reader_and_comparison_are_there() -> None:
     assert importlib.import_module("torchferry.numerics.differences.record").read_record is read_record
     assert importlib.import_module("torchferry.numerics.differences.comparison").compare is compare
+
+
+def test_generators_that_a_resumed_run_left_out_stand_before_other_states() -> None:
+    facts: list[dict[str, dict[str, Any]]] = [
+        {"seeds": {"numpy state": number, "random state": number, **more}}
+        for number, more in (("1", {}), ("2", LEFT_OUT))
+    ]
+    one, other = (Rank(Path("rank-0"), 0, 1, each, 1) for each in facts)
+    assert [cause.where for cause in causes_in_settings(one, other)] == [*LEFT_OUT, "numpy state", "random state"]
+
+
+LEFT_OUT = {"restored generators": "cpu, not npu"}
