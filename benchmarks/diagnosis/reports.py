@@ -11,15 +11,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import tomllib
-
+from torchferry.core.toml import load
 from torchferry.diagnosis.explaining import diagnosed
 from torchferry.diagnosis.inputs import LogReader
 
 
 def main() -> None:
     """Print what each report gets, and how many get the entry that is right."""
-    reports = tomllib.loads(Path(__file__).with_name("reports.toml").read_text(encoding="utf-8"))["report"]
+    reports = load(Path(__file__).with_name("reports.toml"))["report"]
     right = 0
     with tempfile.TemporaryDirectory() as folder:
         for number, report in enumerate(reports):
