@@ -64,6 +64,22 @@ def test_chinese(tmp_path: Path) -> None:
     assert "cause" not in done.stderr
 
 
+@pytest.mark.parametrize(("printed", "wanted"), [(PORT, "failed first: EJ0003: "), ("no data in 'set.txt'", "")])
+def test_what_a_program_caught_and_printed_into_a_file_is_explained(printed: str, wanted: str, tmp_path: Path) -> None:
+    """It ends with a code of its own, and no exception is left; what nobody knows stays the program's own."""
+    (tmp_path / "program.py").write_text(f"print({printed!r})\nraise SystemExit(1)\n", encoding="utf-8")
+    log = tmp_path / "run.log"
+    with log.open("w", encoding="utf-8") as stream:
+        subprocess.run(
+            [ferry(), "-m", "torchferry", "run", "-t", "cuda", "--", sys.executable, "program.py"],
+            cwd=tmp_path, stdout=stream, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False,
+            env={**os.environ, "TORCHFERRY_LANG": "en"},
+        )  # fmt: skip
+    said = log.read_text(encoding="utf-8")
+    assert ("failed first" in said) is bool(wanted), said
+    assert wanted in said
+
+
 @pytest.mark.parametrize("appends", [True, False])
 def test_a_file_that_the_program_prints_into_is_read_from_where_it_ended(appends: bool, tmp_path: Path) -> None:
     """What C++ prints before it aborts is no exception of Python; an earlier run's error is not this one's."""

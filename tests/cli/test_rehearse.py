@@ -233,9 +233,9 @@ def test_what_depends_on_cuda_without_a_call_of_it_is_noted(tmp_path: Path) -> N
 LATE = """
 import os, torch, torch_npu
 torch.npu.device_count()
-os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1"
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1x"  # what follows the digits ends the list behind them
 print(torch.npu.device_count(), torch.ones(1, device="npu").device)
-os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1"
+os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0,1x"  # what follows the digits ends the list behind them
 os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "1"
 print(torch.npu.device_count())
 """

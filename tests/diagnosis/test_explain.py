@@ -607,6 +607,28 @@ NEIGHBOURS = {
     "RuntimeError: CUDA error: no kernel image is available for execution on the device": "common/kernel-image",
     "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed. Please inspect": "common/ray-actor-died",
     "UnicodeDecodeError: 'gbk' codec can't decode byte 0x80 in position 7": "common/data-unreadable",
+    # compilers and linkers, and what versions that do not belong together make of names
+    "bishengir-compile: for the --target option: Cannot "
+    "find option named 'Ascend910B4-1'!": "npu/triton-target-unknown",
+    "[TritonToLinalg] encounters error:": "npu/triton-compile-failed",
+    "triton.compiler.errors.MLIRCompilationError: ": "npu/triton-compile-failed",
+    "/usr/bin/ld: cannot find -lascendcl: No such file or directory": "common/linker-library-missing",
+    "ld.lld: error: unable to find library -lmusart": "common/linker-library-missing",
+    "subprocess.CalledProcessError: Command '['ninja', '-v']' "
+    "returned non-zero exit status 1.": "common/compiler-ended",
+    "subprocess.CalledProcessError: Command '['git', 'pull']' returned non-zero exit status 1.": "",
+    "AttributeError: module 'pkgutil' has no attribute 'ImpImporter'": "common/module-attribute",
+    "AttributeError: partially initialized module 'datasets' has no attribute 'load'": "common/module-attribute",
+    "UserWarning: not loaded: KeyError: 'blocks.0.attn.weight'": "",
+    "UserWarning: no fp8: AttributeError: module 'te' has no attribute 'fp8'": "",
+    "AttributeError: 'Trainer' object has no attribute 'tokenizer'": "",
+    "AttributeError: Can't get attribute 'Collate' on <module '__main__' (built-in)>": "common/pickled-class-missing",
+    "KeyError: 'model.embed_tokens.weight'": "common/weight-name-missing",
+    "KeyError: 'layers.0.mlp.gate_gate_up_proj.deq_scale'": "common/weight-name-missing",
+    "KeyError: 'data.root'": "",
+    "KeyError: 'weight'": "",
+    "OSError: libdcmi.so: cannot open shared object file: No such file or directory": "npu/dcmi-library-missing",
+    "RuntimeError: 'weight' must be 2-D": "common/weight-partitioned",
 }
 """Lines like those of reports that were answered wrongly, in part or not at all at first, and the entry of each."""
 

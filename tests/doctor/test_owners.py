@@ -95,6 +95,8 @@ def test_versions_of_both_sides_and_other_numbers_of_the_library_are_named(tmp_p
 
 MESSAGES = {
     "ImportError: libatb.so: cannot open shared object file: No such file": "Ascend-cann-nnal",
+    "OSError: liblcal.so: cannot open shared object file: No such file": "Ascend-cann-nnal",
+    "OSError: libdcmi.so: cannot open shared object file: No such file": "the driver",
     "OSError: libfoo.so.2: cannot open shared object file": "",
     "/usr/local/musa/lib/libmusa.so.1.0: undefined symbol: PVRSRVGetDevInfo": "the driver",
     "libtorch_cpu.so: cannot open shared object file": "",

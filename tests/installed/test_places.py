@@ -123,6 +123,12 @@ SAVED = {
     "a conditional": ("s['a'] = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []", "cuda"),
     "the target is in it": ("s['a'] = torch.npu.get_rng_state_all(); s['b'] = torch.cuda.get_rng_state_all()", ""),
     "any device": ("s['a'] = torch.cuda.get_rng_state(); s['b'] = getattr(torch, kind).get_rng_state_all()", ""),
+    "a loop": ("for k in ('cuda', 'xpu'): s[k] = getattr(torch, k).get_rng_state_all()", "cuda, xpu"),
+    "a comprehension": ("s |= {k: getattr(torch, k).get_rng_state() for k in ['cuda']}", "cuda"),
+    "a loop with the target": ("for k in ('cuda', 'npu'): s[k] = getattr(torch, k).get_rng_state_all()", ""),
+    "a list of the module": ("for k in DEVICES: s[k] = getattr(torch, k).get_rng_state_all()", "cuda, musa"),
+    "a list that grows": ("for k in GROWN: s[k] = getattr(torch, k).get_rng_state_all()", ""),
+    "a list that nobody knows": ("for k in devices(): s[k] = getattr(torch, k).get_rng_state_all()", ""),
     "a module of any device": ("torch.get_device_module(kind).get_rng_state(); torch.cuda.get_rng_state()", ""),
     "the CPU alone": ("pass", ""),
 }  # fmt: skip
@@ -131,7 +137,8 @@ SAVED = {
 @pytest.mark.parametrize(("more", "devices"), SAVED.values(), ids=SAVED)
 def test_lists_of_devices_whose_generators_are_kept(more: str, devices: str) -> None:
     text = (
-        f"import torch\ndef save(kind):\n    s = {{}}\n    s['cpu'] = torch.get_rng_state()\n    {more}\n    return s\n"
+        "import torch\nDEVICES = ('cuda', 'musa')\nGROWN = ['cuda']\nGROWN.append(own())\n"
+        f"def save(kind):\n    s = {{}}\n    s['cpu'] = torch.get_rng_state()\n    {more}\n    return s\n"
     )
     assert [what for need, what, _ in found(text) if need is PlaceNeed.GENERATORS] == [devices][: bool(devices)]
 

@@ -23,7 +23,7 @@ from torchferry.numerics.recording import Recorder
 from torchferry.numerics.report import diff
 from torchferry.numerics.rundiff import stepwise
 from torchferry.numerics.rundiff.alignment import Alignment
-from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE
+from torchferry.numerics.rundiff.causes import CERTAIN, NOTE, POSSIBLE, causes_in_settings
 from torchferry.numerics.rundiff.comparison import RunComparison, compare, parted
 from torchferry.numerics.rundiff.judging import Past, judge, suspect
 from torchferry.numerics.rundiff.stepwise import ALLOWED, Errors, errors, matrices
@@ -407,3 +407,15 @@ def test_a_rank_without_a_card_is_no_green(first: list[Any], second: list[Any], 
 def test_the_former_modules_of_reader_and_comparison_are_there() -> None:
     assert importlib.import_module("torchferry.numerics.differences.record").read_record is read_record
     assert importlib.import_module("torchferry.numerics.differences.comparison").compare is compare
+
+
+def test_generators_that_a_resumed_run_left_out_stand_before_other_states() -> None:
+    facts: list[dict[str, dict[str, Any]]] = [
+        {"seeds": {"numpy state": number, "random state": number, **more}}
+        for number, more in (("1", {}), ("2", LEFT_OUT))
+    ]
+    one, other = (Rank(Path("rank-0"), 0, 1, each, 1) for each in facts)
+    assert [cause.where for cause in causes_in_settings(one, other)] == [*LEFT_OUT, "numpy state", "random state"]
+
+
+LEFT_OUT = {"restored generators": "cpu, not npu"}

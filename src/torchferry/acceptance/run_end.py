@@ -7,6 +7,7 @@ from torchferry.core import supported_torch
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.diagnosis.explaining import diagnosed
 from torchferry.diagnosis.inputs import LogReader
+from torchferry.diagnosis.report import writer_text
 from torchferry.numerics.curves.records import lines
 
 
@@ -19,8 +20,14 @@ def end_of(run: AcceptanceRun) -> Message:
     if first is None or first.entry.role != "cause":
         return reason
     match = first.first.match
+    places = Bilingual(*(writer_text(first.first.writer, lang) for lang in ("en", "zh")))
     title = f"{match.entry.code}: " if match.entry.code else ""
     steps = Bilingual(*("; ".join(step.render(lang) for step in match.steps()) for lang in ("en", "zh")))
+    if places.en:
+        return say(
+            "{reason}; cause, {place}: {title}{cause}; {advice}",
+            reason=reason, place=places, title=title, cause=match.causes[0], advice=steps,
+        )  # fmt: skip
     return say(
         "{reason}; cause: {title}{cause}; {advice}", reason=reason, title=title, cause=match.causes[0], advice=steps
     )

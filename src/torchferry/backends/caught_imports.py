@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from torchferry.core.lazy_regex import lazy_regex
 
-_ABSENT = lazy_regex(r"No module named|cannot open shared object file|undefined symbol|cannot import name")
+_ABSENT = lazy_regex(
+    r"No module named|cannot open shared object file|undefined symbol|cannot import name"
+    r"|module '[\w.]+' has no attribute|KeyError: '"
+)
 _MENTIONED = lazy_regex(
     r"\b(?:WARNING|WARN|INFO|DEBUG)\b|\b\w*Warning:|^W\d{4} |unavailable|not available|['\"]?reason['\"]?\s*[:=]"
     r"|disabl|skipp?(?:ing|ed)?\b|fall(?:ing)? ?back|\boptional|ignor(?:ing|ed)|will not be (?:used|available)"

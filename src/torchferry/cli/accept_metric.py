@@ -9,8 +9,6 @@ from pathlib import Path
 import click
 
 from torchferry.acceptance.metrics import ABOUT, AT_LEAST, AT_MOST, FORMATS, MetricBound, judge
-from torchferry.backends import registry
-from torchferry.backends.errors import errors_of_all
 from torchferry.core import exitcodes
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import language, say
@@ -101,15 +99,13 @@ def _failure(log: Path, lang: str) -> tuple[str, str]:
 
     Both are empty where there is nothing to say, and for what is no text.
     """
+    from torchferry.diagnosis.explaining import diagnosed
     from torchferry.diagnosis.inputs import LogReader
-    from torchferry.diagnosis.judging import diagnose
     from torchferry.diagnosis.report import headline
-    from torchferry.diagnosis.scanning import Scan
 
     if not log.is_file():
         return "", ""
-    entries = errors_of_all([registry.load(name) for name in registry.names()])
-    diagnosis = diagnose(Scan(LogReader((log,)), [entry for entry in entries if "log" in entry.where]))
+    diagnosis = diagnosed(LogReader((log,)))
     if diagnosis.failed:
         return headline(diagnosis, lang), ""
     unexplained = headline(diagnosis, lang) if diagnosis.unexplained else ""

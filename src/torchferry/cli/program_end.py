@@ -82,13 +82,18 @@ def _printed_files() -> _OutputFiles:
 
 
 def _explain(folder: Path, printed: _OutputFiles, code: int) -> None:
-    """Print why the program failed, as far as it is known; nothing where it ended by itself with a code of its own."""
+    """Print why the program failed, as far as it is known.
+
+    A program that ended by itself with a code of its own may have caught what failed and printed it: that is said only
+    where it was printed into a file, and is a cause that the tables know.
+    """
     if (folder / _EXPLAINED).exists():
         return
     logs = uncaught_logs(folder)
     number = code - _SIGNALLED if code > _SIGNALLED else 0
     killed = 0 < number < signal.NSIG and number not in _BY_PERSONS
-    if not logs and not killed:
+    ended_by_itself = not logs and not killed
+    if ended_by_itself and not any(_has_grown(begin, path) for begin, path in printed.sizes.values()):
         return
     # imported late: most programs do not fail
     from torchferry.diagnosis.explaining import diagnosed
@@ -109,6 +114,8 @@ def _explain(folder: Path, printed: _OutputFiles, code: int) -> None:
         was_read = bool(reader.size)
         if of_files.first is not None and of_files.first.first.text.startswith(_OWN_NOTICE):
             return  # what we have said ourselves, with what to do
+        if ended_by_itself and (of_files.first is None or of_files.first.entry.role != "cause"):
+            return
         if of_files.first is not None:
             diagnosis = of_files
     lines = list(notice(diagnosis, lang))
@@ -122,6 +129,13 @@ def _explain(folder: Path, printed: _OutputFiles, code: int) -> None:
     for outer in filter(None, os.environ[NOTES].split(os.pathsep)):
         with contextlib.suppress(OSError):
             Path(outer, _EXPLAINED).touch()
+
+
+def _has_grown(begin: int, path: Path) -> bool:
+    """Whether a file has more than it had before the program began."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_size > begin
+    return False
 
 
 def _not_read(printed: _OutputFiles) -> Message:

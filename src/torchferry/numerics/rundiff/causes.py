@@ -99,7 +99,7 @@ def causes_in_settings(a: Rank, b: Rank) -> Iterator[Cause]:
     """Yield what was set in another way; whether it changed the numbers is for the comparison to say."""
     for group in ("seeds", "switches", "environment", "device", "versions"):
         of_a, of_b = a.facts.get(group, {}), b.facts.get(group, {})
-        for name in sorted(of_a.keys() | of_b.keys()):
+        for name in sorted(of_a.keys() | of_b.keys(), key=lambda name: (name != _RESTORED, name)):
             value_a, value_b = of_a.get(name), of_b.get(name)
             if equal(value_a, value_b):
                 continue

@@ -108,7 +108,8 @@ inline std::atomic<bool> was_forked{false};
 inline std::atomic<bool>& initialised() { return was_initialised; }
 inline std::atomic<bool>& in_bad_fork() { return was_forked; }
 
-// As the driver does it: the list is read until the device is first used, and ends at the first entry that is none.
+// As the driver does it: the list is read until the device is first used, and ends at the first entry that is none, and
+// behind the digits of one that has more, as backends/visible_cards.py reads it.
 inline void look_for_devices() {
   auto& s = settings();
   if (initialised().load(std::memory_order_relaxed)) {
@@ -133,7 +134,11 @@ inline void look_for_devices() {
       break;
     }
     before = index;
-    if (end == entry.c_str() || *end != '\0' || index < 0 || index >= s.machine_devices) {
+    if (end == entry.c_str() || index < 0 || index >= s.machine_devices) {
+      break;
+    }
+    if (*end != '\0') {
+      count++;
       break;
     }
   }
