@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from torchferry.backends.base import Backend
 from torchferry.backends.contents import contents
-from torchferry.backends.tables import Row, normalised, plugin_versions
+from torchferry.backends.tables import Row, names_plugin, normalised, plugin_versions
 from torchferry.core.errors import UsageError
 from torchferry.core.messages import say
 
@@ -82,3 +85,55 @@ def _release(version: str) -> tuple[int, ...]:
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
+
+
+def distributions(backend: type[Backend]) -> tuple[str, ...]:
+    """Return the distributions that `versions.toml` has rows of, as it spells them, in its order."""
+    return tuple(dict.fromkeys(distribution_of(row) for row in backend.table("versions") if row.use))
+
+
+def distribution_of(row: Row) -> str:
+    """Return the distribution that a row of `versions.toml` is about."""
+    return row.use.partition("==")[0]
+
+
+def torch_of_plugin(rows: Sequence[Row], version: str) -> tuple[str, ...]:
+    """Return the versions of torch that a version of a plugin is built for; empty where nobody knows.
+
+    A row that names the version says it; else one that names the same release over another toolkit; else the number of
+    the plugin itself, where it is that of torch: then the versions of torch with the same two numbers.
+
+    Args:
+        rows: The rows of the plugin in `versions.toml`.
+        version: A version of the plugin.
+    """
+    verified = [row for row in rows if row.status != "unknown"]
+    named = [row for row in verified if names_plugin(row, version)]
+    if not named:
+        named = [row for row in verified if any(_release(each) == _release(version) for each in plugin_versions(row))]
+    if named:
+        return tuple(dict.fromkeys(row.name.partition("==")[2] for row in named))
+    if not is_numbered_as_torch(rows, version):
+        return ()
+    numbers = ".".join(map(str, minor(version)))
+    return tuple(f"{numbers}.{patch}" for patch in range(_PATCHES))
+
+
+_PATCHES = 10
+"""No version of torch 1 or 2 has had a third number as high."""
+
+
+def is_numbered_as_torch(rows: Sequence[Row], version: str) -> bool:
+    """Whether a version of a plugin says by its number which torch it is for.
+
+    That holds where all plugins of the table have the first two numbers of their torch, from the oldest of them on.
+    """
+    pairs = [(minor(row.name.partition("==")[2]), minor(row.use.partition("==")[2])) for row in rows]
+    if not pairs or any(of_torch != of_plugin for of_torch, of_plugin in pairs):
+        return False
+    return minor(version) >= min(of_torch for of_torch, _ in pairs)
+
+
+def minor(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version."""
+    return tuple(int(number[:18]) for number in re.findall(r"\d+", version)[:2])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from torchferry.backends.plugin_versions import distribution_of, distributions, is_numbered_as_torch, minor
 from torchferry.backends.tables import Row, names_plugin, plugin_versions
 from torchferry.core.messages import say, say_in
 from torchferry.doctor.check import check
@@ -23,14 +23,13 @@ def python_versions(context: CheckContext) -> Iterator[Result]:
         return
     table = list(context.target.backend.table("versions"))
     for name, version in installed.items():
-        yield _judged(context, torch, name, version, [row for row in table if _distribution(row) == name])
+        yield _judged(context, torch, name, version, [row for row in table if distribution_of(row) == name])
 
 
 def _installed(context: CheckContext) -> dict[str, str]:
     """Return the version of each distribution that the table has rows of, or of the plugin where it has none."""
     backend = context.target.backend
-    distributions = dict.fromkeys(_distribution(row) for row in backend.table("versions"))
-    versions = {name: context.python.installed(name) for name in distributions}
+    versions = {name: context.python.installed(name) for name in distributions(backend)}
     if any(versions.values()):
         return versions
     name = backend.PIP_NAME if isinstance(backend.PIP_NAME, str) else backend.PLUGIN
@@ -69,7 +68,7 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
         )
     first = next((row for row in of_torch if row.status != "unknown"), of_torch[0])
     values["wanted"] = ", ".join(dict.fromkeys(plugin for row in of_torch for plugin in plugin_versions(row)))
-    if _foreign(torch, version, rows):
+    if is_numbered_as_torch(rows, version) and minor(version) != minor(torch):
         return failed(
             say("{name} {version} is installed, but torch {torch} needs {wanted}", **values),
             say("one of the two was installed or replaced alone, for example by a project's script"),
@@ -82,22 +81,3 @@ def _judged(context: CheckContext, torch: str, name: str, version: str, rows: Se
         *install_commands(context, first),
         source=first.source,
     )
-
-
-def _distribution(row: Row) -> str:
-    return row.use.partition("==")[0]
-
-
-def _foreign(torch: str, version: str, rows: Sequence[Row]) -> bool:
-    """Whether the plugin's own number says that it is for another torch.
-
-    That holds where all plugins of the table are numbered as their torch is, from the oldest of them on.
-    """
-    pairs = [(_minor(row.name.partition("==")[2]), _minor(row.use.partition("==")[2])) for row in rows]
-    if not pairs or any(of_torch != of_plugin for of_torch, of_plugin in pairs):
-        return False
-    return _minor(version) >= min(minor for minor, _ in pairs) and _minor(version) != _minor(torch)
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))

@@ -1,0 +1,174 @@
+"""A plugin of the target that is pinned for another torch than the list asks for.
+
+Each version of a plugin is built for one torch. The target's table says for which; where a vendor numbers its plugin as
+torch, the number itself says so. What a list includes with `-r` and `-c` counts too. A list that asks for several
+versions of torch, for several machines, is right if one of them is the plugin's. A pair that nobody has verified is to
+be tried on the card.
+
+Why: The installer refuses the list, or the plugin does not load: its library is linked with another torch.
+
+References:
+- table versions
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from torchferry.backends.plugin_versions import distribution_of, distributions, minor, torch_of_plugin
+from torchferry.backends.tables import Row, normalised
+from torchferry.backends.target import Target
+from torchferry.core.files import read_text
+from torchferry.core.finding import Effect, Finding, Grade
+from torchferry.core.lazy_regex import lazy_regex
+from torchferry.core.messages import say
+from torchferry.rules.base import Context, Options, Rule
+from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
+from torchferry.source.kinds import Kind
+from torchferry.source.requirements import Requirement, in_lines
+
+_PINNED = lazy_regex(r"={0,3}[ \t]*v?(?P<version>\d[\w.!]*(?:\+[\w.]+)?)(?:=[\w.*]+)?[ \t]*\Z")
+"""A version alone is Poetry's; what follows a second `=` is the build of conda."""
+_WHEEL = lazy_regex(r"[A-Za-z_]+-(?P<version>\d[\w.]*(?:(?:\+|%2B)[\w.]+)?)-[\w.]+-[\w.]+-[\w.]+\.whl\b")
+_START = lazy_regex(r"=[ \t]*\d")
+"""One `=`, of conda: any version that begins so."""
+_CARET = lazy_regex(r"(?P<sign>[\^~])[ \t]*v?(?P<version>\d[\w.]*)\Z")
+"""Poetry's `^2.1`, below 3, and `~2.1`, below 2.2."""
+_INCLUDED = lazy_regex(r"^[ \t]*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#;]+)", re.MULTILINE)
+
+_LARGEST = 300_000
+"""Bytes of an included list that is read."""
+_MOST_INCLUDED = 20
+"""Lists that one list may include, by way of others too."""
+
+
+class PluginVersion(Rule):
+    """Finds pins of the plugin that no torch of the list belongs to."""
+
+    CODE = "DEP107"
+    EFFECT = Effect.RAISES
+    ANSWERS = (say("pin the plugin of this torch"), say("pin the torch of this plugin"))
+    KINDS = LIST_KINDS
+
+    def words(self, target: Target, options: Options) -> tuple[str, ...]:
+        """The names of the plugin, as files spell them."""
+        names = distributions(target.backend)
+        return tuple(dict.fromkeys(spelt for name in names for spelt in (name, name.replace("-", "_"))))
+
+    def check(self, context: Context) -> Iterable[Finding]:
+        """Yield a finding for each pin of the plugin that fits no torch of the list."""
+        backend = context.target.backend
+        listed = list(requirements_of(context))
+        plugins = {normalised(name): name for name in distributions(backend)}
+        pins = [(each, pin) for each in listed if each.name in plugins and (pin := _pinned(each.specifier))]
+        if not pins:
+            return
+        torches = [each.specifier for each in (*listed, *_included(context)) if each.name in ("torch", "pytorch")]
+        asked = list(dict.fromkeys(text for text in torches if text))
+        if not asked or len(asked) < len(set(torches)):
+            return  # it is asked for without a version, which leaves it to the installer
+        for plugin, version in pins:
+            rows = [row for row in backend.table("versions") if normalised(distribution_of(row)) == plugin.name]
+            yield from self._judged(context, plugin, version, rows, asked)
+
+    def _judged(
+        self, context: Context, plugin: Requirement, version: str, rows: Sequence[Row], asked: Sequence[str]
+    ) -> Iterator[Finding]:
+        span = (plugin.start, plugin.line_end)
+        values = {
+            "plugin": f"{distribution_of(rows[0])}=={version}",
+            "torch": " ".join(f"torch{each}" for each in asked),
+        }
+        wanted = torch_of_plugin(rows, version)
+        if not wanted:
+            message = say(
+                "nobody has verified `{plugin}` with `{torch}`: {answer}",
+                answer=say("import both on the card's machine, or pin a pair of the table"),
+                **values,
+            )
+            yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
+            return
+        if any(_allows(each, torch) for each in asked for torch in wanted):
+            return
+        values["wanted"] = ", ".join(wanted) if len(wanted) <= _FEW else ".".join(map(str, minor(version)))
+        fitting = [row for row in rows if any(_allows(each, row.name.partition("==")[2]) for each in asked)]
+        message = say(
+            "`{plugin}` is built for torch {wanted}, and the list asks for `{torch}`, of which no plugin is known: "
+            "{answer}",
+            answer=self.ANSWERS[1],
+            **values,
+        )
+        if fitting:
+            message = say(
+                "`{plugin}` is built for torch {wanted}, and the list asks for `{torch}`, whose plugin is `{fitting}`",
+                fitting=fitting[0].use,
+                **values,
+            )
+        yield self.finding(context, span, message, Grade.MANUAL)
+
+
+_FEW = 3
+"""As many versions of torch are named one by one."""
+
+
+def _pinned(specifier: str) -> str:
+    """Return the version that a requirement pins, also by the name of a wheel; empty for none."""
+    from packaging.version import InvalidVersion, Version  # imported late: few lists have the plugin
+
+    match = _PINNED.match(specifier.strip("() ")) or _WHEEL.search(specifier)
+    version = "" if match is None else match["version"].replace("%2B", "+").rstrip(".")
+    try:
+        return version if version and Version(version) else ""
+    except InvalidVersion:
+        return ""
+
+
+def _allows(specifier: str, version: str) -> bool:
+    """Whether a list's requirement of torch takes a version; what cannot be read takes any."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # imported late, as above
+    from packaging.version import Version
+
+    pin = _pinned(specifier).partition("+")[0]
+    if pin and _START.match(specifier):
+        return f"{version}.".startswith(f"{pin}.")
+    if pin:
+        return Version(pin) == Version(version)
+    caret = _CARET.match(specifier)
+    if caret is not None and (first := _pinned(caret["version"])):
+        numbers = Version(first).release[: 1 if caret["sign"] == "^" else 2]
+        return Version(version) >= Version(first) and Version(version).release[: len(numbers)] == numbers
+    parts = (part.partition("+")[0] for part in specifier.strip("() ").split(","))
+    try:
+        return SpecifierSet(",".join(parts)).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        return True
+
+
+def _included(context: Context) -> Iterator[Requirement]:
+    """Yield what the lists ask for that a requirements file includes, in the project alone; links are not followed."""
+    if context.kind is not Kind.REQUIREMENTS or context.project is None:
+        return
+    root = context.project.root
+    waiting = [(context.path, context.text)]
+    seen = {context.path}
+    while waiting:
+        path, text = waiting.pop()
+        for match in _INCLUDED.finditer(text):
+            inner = os.path.normpath(os.path.join(os.path.dirname(path), match["path"].strip("\"'"))).replace(
+                os.sep, "/"
+            )
+            if inner in seen or inner.startswith("../") or os.path.isabs(inner) or len(seen) > _MOST_INCLUDED:
+                continue
+            seen.add(inner)
+            file = Path(root, inner)
+            try:
+                if not file.is_file() or os.path.realpath(file) != os.path.join(os.path.realpath(root), inner):
+                    continue
+                included = read_text(file, _LARGEST, errors="replace")
+            except OSError:
+                continue
+            yield from in_lines(included)
+            waiting.append((inner, included))
