@@ -38,3 +38,17 @@ def test_messages_show_what_a_device_becomes(tmp_path: Path, line: str, portable
     assert [dict(finding.message.values)["device"] for finding in devices] == [SHOWN[line][portable]]
     if devices[0].edits and portable:
         assert SHOWN[line][1] in {edit.text for edit in devices[0].edits}
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown"),
+    {
+        "torch @ git+https://user:pw@x.org/torch.git\ntorch_npu==1.9\n": "torch",
+        "torch @ https://user:pw@x.org/torch-2.1.0%2Bcpu-cp310-cp310-any.whl#a\ntorch_npu==2.5.1\n": "torch==2.1.0+cpu",
+    }.items(),
+)
+def test_an_address_of_torch_is_not_shown(tmp_path: Path, listed: str, shown: str) -> None:
+    (tmp_path / "requirements.txt").write_text(listed, encoding="utf-8")
+    engine = Engine(tmp_path, Target(registry.load("npu")), rules())
+    found = engine.examine(Entry("requirements.txt", Kind.REQUIREMENTS)).findings
+    assert [dict(each.message.values)["torch"] for each in found if each.code == "DEP107"] == [shown]

@@ -36,8 +36,9 @@ _STEP = 4
 _SHORTEST_ANSWER = 12
 """Columns that an answer is not cut below."""
 
-_NAMED = lazy_regex(r"[^:;`]*`([^`]*[^\W\d_][^`]*)`")
+_NAMED = lazy_regex(r"[^:;`]*`([^`]*)`")
 """The thing that a text names first, in its first clause; group 1 is it."""
+_LETTER = lazy_regex(r"[^\W\d_]")
 
 _LONGEST_BEGINNING = 40
 """Columns of the beginning of a text that names no thing."""
@@ -179,7 +180,7 @@ def _subject(decision: ReportedDecision, lang: str) -> str:
     Where the text names nothing first, it is how the text begins.
     """
     named = _NAMED.match(decision.message.render("en"))
-    if named is None:
+    if named is None or _LETTER.search(named[1]) is None:
         begin = _CLAUSE.split(visible(decision.message.render(lang)))[0]
         return begin if decision.findings and display_width(begin) <= _LONGEST_BEGINNING else ""
     name, own = (text.casefold().replace("_", "-") for text in (named[1], decision.id))

@@ -32,7 +32,6 @@ from torchferry.source.requirements import Requirement, in_lines
 
 _PINNED = lazy_regex(r"={0,3}[ \t]*v?(?P<version>\d[\w.!]*(?:\+[\w.]+)?)(?:=[\w.*]+)?[ \t]*\Z")
 """A version alone is Poetry's; what follows a second `=` is the build of conda."""
-_WHEEL = lazy_regex(r"[A-Za-z_]+-(?P<version>\d[\w.]*(?:(?:\+|%2B)[\w.]+)?)-[\w.]+-[\w.]+-[\w.]+\.whl\b")
 _START = lazy_regex(r"=[ \t]*\d")
 """One `=`, of conda: any version that begins so."""
 _CARET = lazy_regex(r"(?P<sign>[\^~])[ \t]*v?(?P<version>\d[\w.]*)\Z")
@@ -80,7 +79,7 @@ class PluginVersion(Rule):
         span = (plugin.start, plugin.line_end)
         values = {
             "plugin": f"{distribution_of(rows[0])}=={version}",
-            "torch": " ".join(f"torch{each}" for each in asked),
+            "torch": " ".join(f"torch{_shown(each)}" for each in asked),
         }
         wanted = torch_of_plugin(rows, version)
         if not wanted:
@@ -118,12 +117,31 @@ def _pinned(specifier: str) -> str:
     """Return the version that a requirement pins, also by the name of a wheel; empty for none."""
     from packaging.version import InvalidVersion, Version  # imported late: few lists have the plugin
 
-    match = _PINNED.match(specifier.strip("() ")) or _WHEEL.search(specifier)
-    version = "" if match is None else match["version"].replace("%2B", "+").rstrip(".")
+    match = _PINNED.match(specifier.strip("() "))
+    version = _of_wheel(specifier) if match is None else match["version"].rstrip(".")
     try:
         return version if version and Version(version) else ""
     except InvalidVersion:
         return ""
+
+
+def _shown(specifier: str) -> str:
+    """Return a requirement as a message has it: of a wheel the version alone, since an address may hold a password."""
+    if "@" not in specifier and "/" not in specifier and ".whl" not in specifier:
+        return specifier
+    version = _of_wheel(specifier)
+    return f"=={version}" if version else ""
+
+
+def _of_wheel(specifier: str) -> str:
+    """Return the version in the name of a wheel, which a path or an address may lead to; empty for none."""
+    name = specifier.partition("#")[0].partition("?")[0].rpartition("/")[2].strip()
+    parts = name.removesuffix(".whl").split("-")
+    return parts[1].replace("%2B", "+") if name.endswith(".whl") and len(parts) >= _PARTS_OF_WHEEL else ""
+
+
+_PARTS_OF_WHEEL = 5
+"""Name, version, Python, ABI and platform (PEP 427)."""
 
 
 def _allows(specifier: str, version: str) -> bool:
