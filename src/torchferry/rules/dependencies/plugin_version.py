@@ -67,8 +67,8 @@ class PluginVersion(Rule):
             return
         torches = [each.specifier for each in (*listed, *_included(context)) if each.name in ("torch", "pytorch")]
         asked = list(dict.fromkeys(text for text in torches if text))
-        if not asked or len(asked) < len(set(torches)):
-            return  # it is asked for without a version, which leaves it to the installer
+        if not asked or (context.kind is not Kind.REQUIREMENTS and "" in torches):
+            return  # another extra may ask for it without a version, which leaves it to the installer
         for plugin, version in pins:
             rows = [row for row in backend.table("versions") if normalised(distribution_of(row)) == plugin.name]
             yield from self._judged(context, plugin, version, rows, asked)
@@ -85,7 +85,7 @@ class PluginVersion(Rule):
         if not wanted:
             message = say(
                 "nobody has verified `{plugin}` with `{torch}`: {answer}",
-                answer=say("import both on the card's machine, or pin a pair of the table"),
+                answer=say("import both on the card's machine, or pin a pair that the vendor names"),
                 **values,
             )
             yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
@@ -93,7 +93,8 @@ class PluginVersion(Rule):
         if any(_allows(each, torch) for each in asked for torch in wanted):
             return
         values["wanted"] = ", ".join(wanted) if len(wanted) <= _FEW else ".".join(map(str, minor(version)))
-        fitting = [row for row in rows if any(_allows(each, row.name.partition("==")[2]) for each in asked)]
+        verified = [row for row in rows if row.status != "unknown"]
+        fitting = [row for row in verified if any(_allows(each, row.name.partition("==")[2]) for each in asked)]
         message = say(
             "`{plugin}` is built for torch {wanted}, and the list asks for `{torch}`, of which no plugin is known: "
             "{answer}",
