@@ -1,4 +1,4 @@
-"""A plugin of the target that is pinned for another torch than the list asks for.
+"""A plugin of the target that is pinned for another torch than its list or its command asks for.
 
 Each version of a plugin is built for one torch. The target's table says for which; where a vendor numbers its plugin as
 torch, the number itself says so. What a list includes with `-r` and `-c` counts too. A list that asks for several
@@ -26,9 +26,10 @@ from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import say
 from torchferry.rules.base import Context, Options, Rule
+from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service, prints_text
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import Requirement, in_lines
+from torchferry.source.requirements import Requirement, in_command, in_lines
 
 _PINNED = lazy_regex(r"={0,3}[ \t]*v?(?P<version>\d[\w.!]*(?:\+[\w.]+)?)(?:=[\w.*]+)?[ \t]*\Z")
 """A version alone is Poetry's; what follows a second `=` is the build of conda."""
@@ -50,7 +51,7 @@ class PluginVersion(Rule):
     CODE = "DEP107"
     EFFECT = Effect.RAISES
     ANSWERS = (say("pin the plugin of this torch"), say("pin the torch of this plugin"))
-    KINDS = LIST_KINDS
+    KINDS = (*LIST_KINDS, *JOB_KINDS)
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the plugin, as files spell them."""
@@ -58,16 +59,21 @@ class PluginVersion(Rule):
         return tuple(dict.fromkeys(spelt for name in names for spelt in (name, name.replace("-", "_"))))
 
     def check(self, context: Context) -> Iterable[Finding]:
-        """Yield a finding for each pin of the plugin that fits no torch of the list."""
+        """Yield a finding for each pin of the plugin that fits no torch of its list, or of its command."""
+        if context.kind in (Kind.YAML, Kind.COMPOSE) and is_of_service(context.path):
+            return  # its machines are not the target
+        for listed in _lists(context):
+            yield from self._of_list(context, listed)
+
+    def _of_list(self, context: Context, listed: Sequence[Requirement]) -> Iterator[Finding]:
         backend = context.target.backend
-        listed = list(requirements_of(context))
         plugins = {normalised(name): name for name in distributions(backend)}
         pins = [(each, pin) for each in listed if each.name in plugins and (pin := _pinned(each.specifier))]
         if not pins:
             return
         torches = [each.specifier for each in (*listed, *_included(context)) if each.name in ("torch", "pytorch")]
         asked = list(dict.fromkeys(text for text in torches if text))
-        if not asked or (context.kind is not Kind.REQUIREMENTS and "" in torches):
+        if not asked or (context.kind in _WITH_EXTRAS and "" in torches):
             return  # another extra may ask for it without a version, which leaves it to the installer
         for plugin, version in pins:
             rows = [row for row in backend.table("versions") if normalised(distribution_of(row)) == plugin.name]
@@ -108,6 +114,19 @@ class PluginVersion(Rule):
                 **values,
             )
         yield self.finding(context, span, message, Grade.MANUAL)
+
+
+_WITH_EXTRAS = (Kind.PYPROJECT, Kind.SETUP_CFG)
+
+
+def _lists(context: Context) -> Iterator[list[Requirement]]:
+    """Yield what is installed at once: a file that lists requirements, or each command that installs some."""
+    if context.kind in LIST_KINDS:
+        yield list(requirements_of(context))
+        return
+    for command in commands_of(context):
+        if not prints_text(command):
+            yield list(in_command(command))
 
 
 _FEW = 3
