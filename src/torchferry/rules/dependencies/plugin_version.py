@@ -135,13 +135,13 @@ _FEW = 3
 
 def _pinned(specifier: str) -> str:
     """Return the version that a requirement pins, also by the name of a wheel; empty for none."""
-    from packaging.version import InvalidVersion, Version  # imported late: few lists have the plugin
+    from packaging.version import Version  # imported late: few lists have the plugin
 
     match = _PINNED.match(specifier.strip("() "))
     version = _of_wheel(specifier) if match is None else match["version"].rstrip(".")
     try:
         return version if version and Version(version) else ""
-    except InvalidVersion:
+    except ValueError:  # also a number of more digits than Python reads
         return ""
 
 
@@ -166,7 +166,7 @@ _PARTS_OF_WHEEL = 5
 
 def _allows(specifier: str, version: str) -> bool:
     """Whether a list's requirement of torch takes a version; what cannot be read takes any."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # imported late, as above
+    from packaging.specifiers import SpecifierSet  # imported late, as above
     from packaging.version import Version
 
     pin = _pinned(specifier).partition("+")[0]
@@ -181,7 +181,7 @@ def _allows(specifier: str, version: str) -> bool:
     parts = (part.partition("+")[0] for part in specifier.strip("() ").split(","))
     try:
         return SpecifierSet(",".join(parts)).contains(version, prereleases=True)
-    except InvalidSpecifier:
+    except ValueError:
         return True
 
 
