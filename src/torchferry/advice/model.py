@@ -12,7 +12,7 @@ class CodePlace(NamedTuple):
     Attributes:
         path: The file, relative to the project.
         line: The line, from 1.
-        text: The line's text, without the context of it.
+        text: The line's text, without the blanks around it.
     """
 
     path: str

@@ -433,7 +433,7 @@ def _losses(attribute: ast.Attribute, call: ast.Call) -> Iterator[str]:
 def nodes_of_each_step(step: TrainingStep) -> Iterator[ast.AST]:
     """Yield the nodes that are computed in every step: nothing behind a condition, and no function defined there.
 
-    A condition that requests the first rank alone is none: this rank makes the others wait in every step. What stands
+    A condition on the first rank alone is none: this rank makes the others wait in every step. What stands
     behind a conditional `continue`, `break` or `return` is left out too.
     """
     body = step.node.body
@@ -486,13 +486,13 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _asks_rank(test: ast.expr) -> bool:
-    """Return whether a condition requests the first rank and for nothing else, such as the number of the step."""
+    """Return whether a condition tests for the first rank and for nothing else, such as the number of the step."""
     words = [last_name(node).lower() for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))]
     return any(part in word for word in words for part in _RANKS) and not _counts(test)
 
 
 def _counts(test: ast.expr) -> bool:
-    """Return whether a condition requests the number of a step."""
+    """Return whether a condition tests the number of a step."""
     return any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(test))
 
 

@@ -1,6 +1,6 @@
 """What a plugin's packages contain: modules and public names, by version, as they were read from the packages.
 
-The api table says the replacement of CUDA's names. A plugin has more, which a rehearsal does not do: that it is
+The api table has the replacements of CUDA's names. A plugin has more, which a rehearsal does not do: that it is
 there must not be taken for missing. The lists are in `contents.toml`, beside the backend's tables::
 
     versions = ["2.9.0", "2.13.0.post1"]    # plugin versions that were read

@@ -46,7 +46,7 @@ class CudaPart(NamedTuple):
 
 
 _SEVERITY = ("same", "renamed", "equivalent", "partial", "unknown", "missing")
-"""The statuses of rows, from the one that requests the least."""
+"""The statuses of rows, from the one that means the least work."""
 
 
 @lru_cache(maxsize=1)

@@ -57,7 +57,7 @@ code for it; unknown: not verified.
 ORDERS = ("before", "after", "mixed", "only", "named", "never")
 """When a library asks `torch.cuda` whether there is a device, which decides what a True there would do to it.
 
-before: it requests the target first, and is not misled; after: it asks `torch.cuda` first, and would take CUDA;
+before: it tests for the target first, and is not misled; after: it asks `torch.cuda` first, and would take CUDA;
 mixed: some of its functions before, others after; only: it asks `torch.cuda` and never for the target; named: it
 takes the device that its caller names; never: something else decides, as `asks` says.
 """

@@ -53,7 +53,7 @@ class TakenValues(NamedTuple):
         numbers: `any` or `ascending` where it takes numbers of cards alone; empty where that is not said.
         keys: The keys that it knows; empty where that is not said.
         refuses: Texts that no value may have.
-        excludes: Keys that, if true, are next to none of some others.
+        excludes: Keys that, if true, exclude each of some others.
         ends_at: What ends a list of cards: a number that is not on the host (`absent`), a `text`, a `space`.
         void_if: What leaves no card at all: a number that is no larger than the one before (`unordered`).
     """

@@ -15,7 +15,7 @@ _NAME = re.compile(r"\{\{(\w+)\}\}")
 _CONTROL = re.compile(r"[ \t]*\{% (?:(if|unless) (\w+)|(else|end)) %\}[ \t]*\Z")
 
 GAP = re.compile(r"\[(?:missing|缺失): ?([^\[\]\n]*)\]")
-"""What is where something is missing."""
+"""The text in place of something that is missing."""
 
 _WORDS = {"en": "missing", "zh": "缺失"}
 

@@ -28,7 +28,7 @@ _SHARE = 0.25
 """Part of a package's modules with torch that must import its kernels for it to be about them."""
 
 _WEIGHT = 5
-"""How many places that choose CUDA one that names the target may are next to, for a package to know the target."""
+"""How many places that choose CUDA a package that knows the target may have for each place that names the target."""
 
 _TORCH = frozenset({"torch", "functorch", "torchgen"})
 """Modules of torch itself, which the target's plugin serves."""

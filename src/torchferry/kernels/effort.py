@@ -35,7 +35,7 @@ class ApiClass(str, Enum):
     PTX = "ptx"
     HEADERS = "headers"
     VERSIONS = "versions"
-    """What requests a version of CUDA or an architecture of NVIDIA's."""
+    """Code that tests the version of CUDA or an architecture of NVIDIA's."""
 
     BUILD = "build"
     """Build files and tests."""

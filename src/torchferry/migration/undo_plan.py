@@ -1,4 +1,4 @@
-"""What an undo takes back: the migrations that changed something below the path that it is requested.
+"""What an undo takes back: the migrations that changed something below the path that it is asked for.
 
 Their journals are looked for in the folder itself and above it up to the top of its project, and nowhere else: one in a
 folder that is no part of the project belongs to other work.

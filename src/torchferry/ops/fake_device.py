@@ -1,6 +1,6 @@
 """A device without kernels, memory and values: torch takes its tensors for those of an accelerator.
 
-It is on what torch calls a Python backend for the key PrivateUse1, and on fake tensors. One process has one.
+It is built on what torch calls a Python backend for the key PrivateUse1, and on fake tensors. One process has one.
 """
 
 from __future__ import annotations

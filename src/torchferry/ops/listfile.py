@@ -25,8 +25,8 @@ class ListFormat(NamedTuple):
     """One kind of such files.
 
     Attributes:
-        name: What is as `format` in it.
-        version: What is as `version`.
+        name: The value of `format` in it.
+        version: The value of `version` in it.
         largest: Bytes that it may have.
         is_none: Says of a path that it is no such file.
         again: How a file is written again.

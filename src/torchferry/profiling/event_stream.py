@@ -32,7 +32,7 @@ _OTHERS = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"BZh", b"\xfd7zX")
 _SPACE = " \t\r\n"
 
 _HALF_NUMBER = re.compile(r"\.|(?:\.\d+)?[eE][+-]?")
-"""What is where JSON ends a number that goes on: `2.5e` is read as 2.5 with something behind it."""
+"""The characters at which JSON ends a number that goes on: `2.5e` is read as 2.5 with something behind it."""
 
 
 class EventStream:

@@ -59,7 +59,7 @@ def start(package: str, *, known: bool = True) -> Plugin:
 class _MissingModules(MetaPathFinder):
     """Finds modules that the plugin has and that are not rehearsed, and notes imports of those that it lacks.
 
-    It is last: what is rehearsed has a file.
+    It is the last one: what is rehearsed has a file.
     """
 
     def __init__(self, homes: dict[str, str], kind: str) -> None:

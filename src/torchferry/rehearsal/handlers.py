@@ -139,7 +139,7 @@ _Block = ast.Try | ast.With | ast.AsyncWith
 
 @lru_cache(maxsize=2048)
 def _around(file: str, code: CodeType, line: int) -> tuple[Any, ...]:
-    """Return the context of a line of a function and may catch, the innermost first.
+    """Return the blocks around a line of a function that may catch an exception, the innermost first.
 
     To Python two codes are equal whose files differ, so that the file is asked for too.
     """

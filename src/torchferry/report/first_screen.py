@@ -1,6 +1,6 @@
 """The first screen of a report: programs by verdict, what to decide first, the commands that come next.
 
-What it says represents itself, since a page says it too; the functions that take a layout write it as text.
+Its texts need no layout, since a page has them too; the functions that take a layout write it as text.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def _with_texts(
 def _grouped(rows: Iterable[DecisionRow], first: Container[str], target: str, layout: TextLayout) -> list[DecisionRow]:
     """Return rows of which those with the same answers are one, in the order of their first ones.
 
-    So many share a row that their ids leave room for the answers. What stops programs is next to nothing else, and
+    So many share a row that their ids leave room for the answers. What stops programs shares no row with others, and
     what comes first (`first` has the ids) beside nothing that does not.
     """
     groups: list[list[DecisionRow]] = []

@@ -122,7 +122,7 @@ def in_cuda_words(target: Target, text: str) -> str:
 
 
 def _in_place_of_call(match: re.Match[str]) -> str:
-    """Return what is where a portable name does: `torch.cuda` itself, or a literal."""
+    """Return what a portable name replaces: `torch.cuda` itself, or a literal."""
     if match["module"]:
         return "cuda"
     if match["variable"]:

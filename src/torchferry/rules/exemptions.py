@@ -211,7 +211,7 @@ _ASKS_FOR_DEVICE = lazy_regex(r"(?i)cuda|gpu|nccl|device|backend|accelerator|pla
 def _branches_beside(context: PythonContext, branch: ast.If | ast.IfExp, child: ast.AST) -> list[str]:
     """Return the tests of the other branches of an if/elif ladder, and the statements of its else branch.
 
-    The else branch is one for a device where a test requests one: what is somewhere in the else of another question,
+    The else branch is one for a device where a test asks for one: what is somewhere in the else of another question,
     such as whether there is a configuration file, is beside nothing.
     """
     file = context.file

@@ -24,7 +24,7 @@ def resolve_groups(
     """Leave out what the user does not want to hear of, and make each group as cautious as its worst member.
 
     A group with a member that cannot be changed, or that the user keeps from being changed, is not changed at
-    all; nor is what needs it. A group of which a part stays on purpose stays whole, and requests no decision.
+    all; nor is what needs it. A group of which a part stays on purpose stays whole, and needs no decision.
     """
     frozen = dict(staying)
     blocked: dict[str, Message] = {}

@@ -50,7 +50,7 @@ def without_vendor(finding: Finding, python: bool, module: str) -> Finding:
 
 
 def below_path_changes(findings: list[Finding], text: str) -> list[Finding]:
-    """Leave what requests the project's own module above the lines that put the project on Python's path.
+    """Leave imports of the project's own module above the lines that put the project on Python's path.
 
     Args:
         findings: What the rules found in a file.

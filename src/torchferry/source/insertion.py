@@ -132,7 +132,7 @@ def _changes_path(node: ast.AST) -> bool:
 def first_use_when_imported(text: str, offsets: Iterable[int]) -> int | None:
     """Return where the first top-level statement begins that has one of some offsets and runs it with the import.
 
-    The content of the body of a function runs later. None where there is none, or the text does not parse.
+    The body of a function runs later. None where there is none, or the text does not parse.
     """
     try:
         body = ast.parse(text).body

@@ -93,7 +93,7 @@ class WrittenFile(NamedTuple):
 
 @lru_cache(maxsize=16)
 def cell_source(text: str) -> SourceText:
-    """Return the text of a cell with its lines, which each place in it is requested."""
+    """Return the text of a cell with its lines, which are asked for each place in it."""
     return SourceText(text)
 
 

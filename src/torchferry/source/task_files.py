@@ -78,7 +78,7 @@ class _View:
         self._shown = [char if char in "\r\n" else " " for char in source]
 
     def put(self, start: int, text: str) -> None:
-        """Let a text are at an offset, over what stood there; lines stay."""
+        """Put a text at an offset, over what was there; lines stay."""
         self._shown[start : start + len(text)] = text
 
     def words(self, spans: Sequence[tuple[int, int]]) -> None:

@@ -131,7 +131,7 @@ class Evaluator:
             return self._of_target(test)
 
     def _of_target(self, test: ast.expr) -> bool | None:
-        """Return whether a condition that requests the target by its name holds."""
+        """Return whether a condition that tests for the target by its name holds."""
         if self._target is None:
             return None
         if isinstance(test, ast.Compare):

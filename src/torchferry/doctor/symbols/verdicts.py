@@ -366,7 +366,7 @@ def _other_string(symbol: str) -> str:
 
 
 def _accelerator_spaces() -> Mapping[str, str]:
-    """Return the targets by the namespace that is where CUDA's stands."""
+    """Return the targets by the namespace that replaces CUDA's."""
     spaces = {}
     for target in registry.built_in():
         table = kernel_table(registry.load(target))

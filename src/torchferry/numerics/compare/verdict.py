@@ -218,7 +218,7 @@ def _units(error: float, size: float, spacing: float, dtype: torch.dtype) -> flo
 def ratios(device: Tensor, same: Tensor, reference: Tensor, dtype: torch.dtype) -> tuple[float, float]:
     """Return RMSE and greatest error of the device over those of the CPU in the same dtype, both against the reference.
 
-    What a sixteenth of rounding the reference gives is added below, so that a CPU that happens to be right requests no
+    What a sixteenth of rounding the reference gives is added below, so that a CPU that happens to be right demands no
     wonders.
     """
     count = max(1, reference.numel())

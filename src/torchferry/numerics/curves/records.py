@@ -166,7 +166,7 @@ RANK_HEAD = re.compile(r"\[(?:rank|default)(\d{1,6})\]:")
 def _of_ranks(found: Iterable[Line]) -> Iterator[Line]:
     """Yield lines with the head of one rank each.
 
-    A rank that writes while another one is in its line follows what that has written: `[rank0]: loss [rank1]:
+    A rank that writes while another one is writing a line continues that line: `[rank0]: loss [rank1]:
     loss 0.6`, and then `0.5` without a head. What one rank has begun is put together with the line behind it that has
     no head. Where several have begun, nobody can tell whose that is, and all is as it is.
     """

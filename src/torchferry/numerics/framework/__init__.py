@@ -1,1 +1,1 @@
-"""What every tool is on: its start in a process, where a call belongs, dispatch modes, operators, steps."""
+"""The foundation of every tool: its start in a process, where a call belongs, dispatch modes, operators, steps."""

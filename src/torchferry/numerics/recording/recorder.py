@@ -378,7 +378,7 @@ class Recorder:
     # what is noted
 
     def _captures(self) -> bool:
-        """Check whether what the program calls from now on goes into a graph."""
+        """Note whether what the program calls from now on goes into a graph, and return it."""
         self._mode.captures = capturing()
         return self._mode.captures
 

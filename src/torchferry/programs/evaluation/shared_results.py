@@ -55,7 +55,7 @@ class Dependencies:
         facts: What was asked, each with the number of the answer, in the order in which it was asked first.
         is_whole: Whether it is the same wherever the search comes from: it did not give up, and did not meet itself.
         is_met: Whether it met what was under way when it began, in a way that no question tells.
-        storing: The files that store in objects what was requested.
+        storing: The files that store results in objects.
         is_behind: Whether what is stored behind the place that asks was left out.
     """
 

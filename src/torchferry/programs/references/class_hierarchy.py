@@ -1,4 +1,4 @@
-"""What the classes of a project are derived from, and which of them an object requests a method."""
+"""What the classes of a project are derived from, and in which of them an object looks for a method."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Test = tuple[str, ast.expr, bool]
 
 
 class OperatorName(NamedTuple):
-    """An operator of torch that a function is a kernel of; without a namespace where it is unknown that."""
+    """An operator of torch that a function is a kernel of; without a namespace where that is unknown."""
 
     namespace: str
     name: str

@@ -40,7 +40,7 @@ _MOST_TIMES = 50
 _NAMES_THAT_CLASH = frozenset(
     {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ}
 )
-"""What a file system says of names that cannot are next to each other, or of one that it cannot have."""
+"""What a file system says of names that exclude each other, or of one that it cannot have."""
 
 _LIKE = "site-packages"
 """What a folder is called whose files are no user's own."""

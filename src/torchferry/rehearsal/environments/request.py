@@ -62,7 +62,7 @@ class EnvironmentRequest:
 
     @property
     def name(self) -> str:
-        """The environment's name: the same for all that requests the same."""
+        """The environment's name: the same for the same request."""
         parts = [
             f"torch-{self.torch}",
             *filter(None, [self.plugin.replace("==", "-")]),
