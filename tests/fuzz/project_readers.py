@@ -268,6 +268,14 @@ def _lists(folder: Path, data: bytes) -> None:
     lists_of(folder, list_files(folder))
 
 
+@reader("included-lists", "text", "rules/dependencies/plugin_version.py", more=lambda: _seed("requirements"))
+def _included_lists(folder: Path, data: bytes) -> None:
+    from torchferry.rules.dependencies.plugin_version import included_lists
+
+    written(folder, "requirements.txt", data)
+    list(included_lists(folder, "all.txt", f"-r requirements.txt\n{data.decode(errors='replace')}"))
+
+
 # --- the verdict on programs ---
 
 _LOOKUPS = [

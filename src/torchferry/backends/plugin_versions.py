@@ -135,5 +135,5 @@ def is_numbered_as_torch(rows: Sequence[Row], version: str) -> bool:
 
 
 def minor(version: str) -> tuple[int, ...]:
-    """Return the first two numbers of a version."""
-    return tuple(int(number[:18]) for number in re.findall(r"\d+", version)[:2])
+    """Return the first two numbers of a version, as far as they are numbers; those of a local build are none."""
+    return tuple(int(number[:18]) for number in re.findall(r"\d+", version.partition("+")[0])[:2])

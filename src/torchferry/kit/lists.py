@@ -13,11 +13,10 @@ from torchferry.core.files import read_text
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import in_lines, requirement
+from torchferry.source.requirements import in_lines, included, requirement
 from torchferry.source.settings import settings
 from torchferry.source.tree import Listing
 
-_INCLUDE = lazy_regex(r"[ \t]*(?P<option>-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#]+)")
 _CLONED = lazy_regex(r"(?:-e|--editable)[ \t=]+(?P<url>git\+[^\s#]+)#(?:[^\s&]+&)*egg=(?P<name>[\w.-]+)")
 _ASIDE = lazy_regex(
     r"(?:^|[/._-])(?:dev|develop|test|tests|testing|docs?|lint|ci|build|style|format|constraints?|mypy|type|optional|extra|extras)(?=[/._-]|$)"
@@ -106,30 +105,6 @@ def _first(texts: dict[str, str], declares: bool) -> list[str]:
     if in_root or declares:
         return in_root
     return [path for path in wanted if path.startswith("requirements/")]
-
-
-def included(path: str, text: str, constraints: bool = True) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the files that a list includes, relative to the project's folder, and where their names stand.
-
-    Args:
-        path: The list.
-        text: Its text.
-        constraints: Whether files count that bound versions and install nothing.
-    """
-    folder = path.rpartition("/")[0]
-    at = 0
-    for line in text.splitlines(keepends=True):
-        match = _INCLUDE.match(line)
-        installs = match is not None and match["option"] in ("-r", "--requirement")
-        if match is not None and "://" not in match["path"] and (installs or constraints):
-            parts: list[str] = folder.split("/") if folder else []
-            for part in match["path"].split("/"):
-                if part == ".." and parts:
-                    parts.pop()
-                elif part not in (".", ""):
-                    parts.append(part)
-            yield "/".join(parts), (at + match.start("path"), at + match.end("path"))
-        at += len(line)
 
 
 def in_file(path: str, text: str) -> Iterator[ListedRequirement]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from torchferry.backends.tables import Row, normalised, plugin_versions
 from torchferry.backends.target import Target
 from torchferry.core.messages import Bilingual, Message, say
 from torchferry.core.record import NamedTuple
+from torchferry.source.requirements import specifier_set
 
 
 class Stack(NamedTuple):
@@ -149,11 +150,8 @@ def _of(rows: list[Row], torch: str, reason: Message, decision: bool = False) ->
 def _specifiers(texts: Iterable[str]) -> SpecifierSet:
     """Return what all lists together ask; what cannot be read is left out."""
     found = SpecifierSet()
-    for text in texts:
-        try:
-            found &= SpecifierSet(",".join(part.partition("+")[0] for part in text.strip("() ").split(",")))
-        except InvalidSpecifier:  # noqa: PERF203 - few lists
-            continue
+    for asked in filter(None, map(specifier_set, texts)):
+        found &= asked
     return found
 
 

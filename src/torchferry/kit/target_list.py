@@ -11,12 +11,13 @@ from torchferry.backends.target import Target
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.messages import Message, say
 from torchferry.core.record import NamedTuple
-from torchferry.kit.lists import ListedRequirement, Lists, in_file, included
+from torchferry.kit.lists import ListedRequirement, Lists, in_file
 from torchferry.kit.needs import ImportedModule
 from torchferry.kit.stack import Stack, stack
 from torchferry.rules.dependencies.cuda_requirement import LIBRARY_WHEEL, known_package
 from torchferry.rules.library.cuda_package import advice
 from torchferry.source.kinds import Kind
+from torchferry.source.requirements import included
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where torch's builds without CUDA are; PyPI has the CUDA build for x86-64."""

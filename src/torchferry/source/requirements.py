@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from torchferry.backends.tables import normalised
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
 from torchferry.source.shell import Command
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 _REQUIREMENT = lazy_regex(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?:[ \t]*\[[^\]]*\])?"
@@ -19,6 +24,8 @@ _URL = lazy_regex(r"(?:git\+)?(?:https?|ssh|git)://[^/\s]*/(?P<path>[^\s@#?]+)[^
 _WHEEL = lazy_regex(r"(?P<name>[A-Za-z0-9_.]+?)-\d[\w.+]*-[\w.]+-[\w.]+-[\w.]+\.whl\Z")
 _EGG = lazy_regex(r"egg=([\w.-]+)")
 _EDITABLE = lazy_regex(r"(?:-e|--editable)(?:[ \t]+|=)(?=\S)")
+_INCLUDE = lazy_regex(r"[ \t]*(?P<option>-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s;#]+)")
+_WILDCARD = lazy_regex(r"v?\d+(?:\.\d+)*\.?\*\Z")
 _COMMENT = lazy_regex(r"(?:(?<=\s)|\A)#")
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _INSTALLERS = _CONDA | {"uv", "pipx", "poetry", "pdm"}
@@ -88,6 +95,43 @@ def in_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[Requ
                 yield listed
         continued = line.endswith("\\") and comment is None
         at = line_end + 1
+
+
+def included(path: str, text: str, constraints: bool = True) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield the files that a requirements file includes, relative to the project's folder, and where their names stand.
+
+    A name that begins with `/` or `../` is outside of the project. Addresses are as they are written.
+
+    Args:
+        path: The requirements file.
+        text: Its text.
+        constraints: Whether files count that bound versions and install nothing.
+    """
+    folder = path.rpartition("/")[0]
+    at = 0
+    for line in text.splitlines(keepends=True):
+        match = _INCLUDE.match(line)
+        if match is not None and (constraints or match["option"] in ("-r", "--requirement")):
+            name = match["path"].strip("\"'")
+            if "://" not in name:
+                name = posixpath.normpath(posixpath.join(folder, name))
+            yield name, (at + match.start("path"), at + match.end("path"))
+        at += len(line)
+
+
+def specifier_set(text: str) -> SpecifierSet | None:
+    """Return what a requirement asks of a version, without local builds such as `+cu121`; None if it cannot be read."""
+    from packaging.specifiers import SpecifierSet  # imported late: few files ask for a version that matters
+
+    text = text.strip("() ")
+    if text == "*":
+        return SpecifierSet()
+    if _WILDCARD.match(text):
+        text = f"=={text}"
+    try:
+        return SpecifierSet(",".join(part.partition("+")[0] for part in text.split(",")))
+    except ValueError:  # also a number of more digits than Python reads
+        return None
 
 
 _WITH_VALUE = frozenset({

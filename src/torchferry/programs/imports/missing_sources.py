@@ -21,6 +21,7 @@ from torchferry.programs.imports.computed_names import COMPILED
 from torchferry.programs.imports.module_graph import External, Modules
 from torchferry.rules.mentions import STEMS
 from torchferry.source.exports import absolute_module, path_of_dotted
+from torchferry.source.git import is_in_repository
 from torchferry.source.roles import Roles
 from torchferry.source.tree import Listing
 
@@ -109,7 +110,6 @@ class MissingSources:
         self.read = read
         self.compiled = compiled
         self.submodules = absent_submodules(root)
-        self._is_in_git = any((folder / ".git").exists() for folder in (root.resolve(), *root.resolve().parents))
         self._ignored = frozenset(listing.ignored if listing is not None else ())
         self._excluded = frozenset(listing.excluded if listing is not None else ())
         self._left = frozenset(skip.path for skip in listing.skipped) if listing is not None else frozenset()
@@ -125,7 +125,7 @@ class MissingSources:
 
     def _fetch(self, submodule: Submodule) -> str:
         """Return the command that fetches a submodule; outside of a work tree of git it is cloned to its place."""
-        if self._is_in_git:
+        if is_in_repository(self.root.resolve()):
             return FETCH
         return f"git clone -- {shlex.quote(submodule.url)} {shlex.quote(submodule.path)}"
 

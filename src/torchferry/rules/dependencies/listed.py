@@ -13,7 +13,7 @@ from torchferry.rules.commands import commands_of, prints_text
 from torchferry.source.flow.syntax import last_name
 from torchferry.source.kinds import Kind
 from torchferry.source.requirements import Requirement, in_command, in_lines, requirement
-from torchferry.source.settings import settings
+from torchferry.source.settings import Setting, settings
 
 LIST_KINDS = (Kind.REQUIREMENTS, Kind.PYPROJECT, Kind.SETUP_CFG, Kind.CONDA)
 """Kinds of file that list requirements and little else."""
@@ -31,7 +31,7 @@ def requirements_of(context: Context) -> Iterator[Requirement]:
     elif kind is Kind.REQUIREMENTS:
         yield from in_lines(text)
     elif kind is Kind.PYPROJECT:
-        yield from _in_pyproject(text)
+        yield from sorted(_in_pyproject(text), key=lambda listed: listed.start)
     elif kind is Kind.SETUP_CFG:
         yield from _in_setup_cfg(text)
     elif kind is Kind.CONDA:
@@ -54,19 +54,27 @@ def _moved(listed: Requirement, by: int) -> Requirement:
 
 def _in_pyproject(text: str) -> Iterator[Requirement]:
     """Yield the requirements of `pyproject.toml`: strings of a list, or keys of a table such as Poetry's."""
-    keyed = ""  # the last requirement of a table: its version and its extras are strings of their own
+    tables: dict[tuple[str, ...], list[Setting]] = {}  # what a table such as Poetry's says of each of its requirements
     for setting in settings(Kind.PYPROJECT, text):
         path = setting.path
         table = next((index for index, key in enumerate(path) if key.endswith("dependencies")), len(path))
         if path[:2] in (("tool", "poetry"), ("tool", "pixi")) and table + 1 < len(path):
-            if path[table + 1] != keyed:
-                name, version = normalised(path[table + 1]), setting.value or "*"
-                yield Requirement(name, version, setting.start, setting.end, setting.end)
-            keyed = path[table + 1]
+            tables.setdefault(path[: table + 2], []).append(setting)
         elif path[:1] == ("dependency-groups",) or "requires" in path or any(_LISTS.search(key) for key in path):
             listed = requirement(setting.value, 0, len(setting.value))
             if listed is not None:
                 yield _moved(listed, setting.start)
+
+    for path, given in tables.items():
+        versions = [setting for setting in given if setting.path[len(path) :] in ((), ("version",))]
+        for setting in versions or given[:1]:
+            specifier = setting.value or "*" if versions else f"@ {setting.value}" if _is_source(setting) else "*"
+            yield Requirement(normalised(path[-1]), specifier, setting.start, setting.end, setting.end)
+
+
+def _is_source(setting: Setting) -> bool:
+    """Whether a table of a requirement says by this where the distribution is, and not which version is wanted."""
+    return setting.key in ("git", "url", "path", "file")
 
 
 def _in_setup_cfg(text: str) -> Iterator[Requirement]:

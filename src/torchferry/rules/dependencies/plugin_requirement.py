@@ -12,9 +12,9 @@ References:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from torchferry.backends.plugin_versions import minor
 from torchferry.backends.tables import normalised
 from torchferry.core.finding import Effect, Finding, Grade
 from torchferry.core.messages import noted, say
@@ -43,7 +43,7 @@ class PluginRequirement(Rule):
         row = context.target.row("versions", f"torch=={version.partition('+')[0]}")
         span = (torch.start, torch.line_end)
         older = _oldest(context) if version and not row.use else ""
-        if older and _numbers(version) < _numbers(older):
+        if older and minor(version) < minor(older):
             message = say(
                 "`torch=={version}` is older than {oldest}, the first torch for which a `{plugin}` "
                 "is known: upgrade the project to that version or a later one",
@@ -68,9 +68,4 @@ class PluginRequirement(Rule):
 def _oldest(context: Context) -> str:
     """Return the oldest torch that the target's table has a plugin for; empty where it has none."""
     rows = (row.name.partition("==")[2] for row in context.target.backend.table("versions") if row.use)
-    return min(filter(None, rows), key=_numbers, default="")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the major and minor number of a version, as far as they are numbers."""
-    return tuple(int(part[:18]) for part in re.findall(r"\d+", version.partition("+")[0])[:2])
+    return min(filter(None, rows), key=minor, default="")

@@ -2,8 +2,8 @@
 
 Each version of a plugin is built for one torch. The target's table says for which; where a vendor numbers its plugin as
 torch, the number itself says so. What a list includes with `-r` and `-c` counts too. A list that asks for several
-versions of torch, for several machines, is right if one of them is the plugin's. A pair that nobody has verified is to
-be tried on the card.
+versions of torch, for several machines, is right if one of them is the plugin's. A pair that nobody has verified, such
+as one with a commit of torch, is to be tried on the card. A plugin without a version is left to the installer.
 
 Why: The installer refuses the list, or the plugin does not load: its library is linked with another torch.
 
@@ -14,7 +14,6 @@ References:
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from torchferry.rules.base import Context, Options, Rule
 from torchferry.rules.commands import JOB_KINDS, commands_of, is_of_service, prints_text
 from torchferry.rules.dependencies.listed import LIST_KINDS, requirements_of
 from torchferry.source.kinds import Kind
-from torchferry.source.requirements import Requirement, in_command, in_lines
+from torchferry.source.requirements import Requirement, in_command, in_lines, included, specifier_set
 
 _PINNED = lazy_regex(r"={0,3}[ \t]*v?(?P<version>\d[\w.!]*(?:\+[\w.]+)?)(?:=[\w.*]+)?[ \t]*\Z")
 """A version alone is Poetry's; what follows a second `=` is the build of conda."""
@@ -37,7 +36,6 @@ _START = lazy_regex(r"=[ \t]*\d")
 """One `=`, of conda: any version that begins so."""
 _CARET = lazy_regex(r"(?P<sign>[\^~])[ \t]*v?(?P<version>\d[\w.]*)\Z")
 """Poetry's `^2.1`, below 3, and `~2.1`, below 2.2."""
-_INCLUDED = lazy_regex(r"^[ \t]*(?:-r|-c|--requirement|--constraint)[ \t=]*(?P<path>[^\s#;]+)", re.MULTILINE)
 
 _LARGEST = 300_000
 """Bytes of an included list that is read."""
@@ -71,13 +69,19 @@ class PluginVersion(Rule):
         pins = [(each, pin) for each in listed if each.name in plugins and (pin := _pinned(each.specifier))]
         if not pins:
             return
-        torches = [each.specifier for each in (*listed, *_included(context)) if each.name in ("torch", "pytorch")]
+        lists = list(_included(context))
+        further = [each for _, text in lists if text is not None for each in in_lines(text)]
+        torches = [each.specifier for each in (*listed, *further) if each.name in ("torch", "pytorch")]
         asked = list(dict.fromkeys(text for text in torches if text))
-        if not asked or (context.kind in _WITH_EXTRAS and "" in torches):
+        if context.kind in _WITH_EXTRAS and "" in torches:
             return  # another extra may ask for it without a version, which leaves it to the installer
+        unread = [name for name, text in lists if text is None] if not asked else []
         for plugin, version in pins:
             rows = [row for row in backend.table("versions") if normalised(distribution_of(row)) == plugin.name]
-            yield from self._judged(context, plugin, version, rows, asked)
+            if asked:
+                yield from self._judged(context, plugin, version, rows, asked)
+            elif unread:
+                yield self._unread(context, plugin, version, rows, unread)
 
     def _judged(
         self, context: Context, plugin: Requirement, version: str, rows: Sequence[Row], asked: Sequence[str]
@@ -88,15 +92,16 @@ class PluginVersion(Rule):
             "torch": " ".join(f"torch{_shown(each)}" for each in asked),
         }
         wanted = torch_of_plugin(rows, version)
-        if not wanted:
+        answers = [_allows(each, torch) for each in asked for torch in wanted]
+        if True in answers:
+            return
+        if not wanted or None in answers:
             message = say(
                 "nobody has verified `{plugin}` with `{torch}`: {answer}",
                 answer=say("import both on the card's machine, or pin a pair that the vendor names"),
                 **values,
             )
             yield self.finding(context, span, message, Grade.MANUAL, effect=Effect.UNKNOWN)
-            return
-        if any(_allows(each, torch) for each in asked for torch in wanted):
             return
         values["wanted"] = ", ".join(wanted) if len(wanted) <= _FEW else ".".join(map(str, minor(version)))
         verified = [row for row in rows if row.status != "unknown"]
@@ -114,6 +119,19 @@ class PluginVersion(Rule):
                 **values,
             )
         yield self.finding(context, span, message, Grade.MANUAL)
+
+    def _unread(
+        self, context: Context, plugin: Requirement, version: str, rows: Sequence[Row], lists: Sequence[str]
+    ) -> Finding:
+        """Return the finding for a plugin whose torch only a list that was not read may name."""
+        message = say(
+            "`{plugin}` needs the torch it was built for, and this list includes `{lists}`, which {program} did not "
+            "read: look which torch it asks for",
+            plugin=f"{distribution_of(rows[0])}=={version}",
+            lists=", ".join(_without_address(each) for each in lists),
+            program="torchferry",
+        )
+        return self.finding(context, (plugin.start, plugin.line_end), message, Grade.MANUAL, effect=Effect.UNKNOWN)
 
 
 _WITH_EXTRAS = (Kind.PYPROJECT, Kind.SETUP_CFG)
@@ -153,6 +171,11 @@ def _shown(specifier: str) -> str:
     return f"=={version}" if version else ""
 
 
+def _without_address(path: str) -> str:
+    """Return the name of a list; of an address the end alone, since it may hold a password."""
+    return path.partition("#")[0].partition("?")[0].rpartition("/")[2] if "://" in path else path
+
+
 def _of_wheel(specifier: str) -> str:
     """Return the version in the name of a wheel, which a path or an address may lead to; empty for none."""
     name = specifier.partition("#")[0].partition("?")[0].rpartition("/")[2].strip()
@@ -164,49 +187,59 @@ _PARTS_OF_WHEEL = 5
 """Name, version, Python, ABI and platform (PEP 427)."""
 
 
-def _allows(specifier: str, version: str) -> bool:
-    """Whether a list's requirement of torch takes a version; what cannot be read takes any."""
-    from packaging.specifiers import SpecifierSet  # imported late, as above
-    from packaging.version import Version
+def _allows(asked: str, version: str) -> bool | None:
+    """Whether a requirement of torch takes a version; None where it cannot be read, such as a commit of git."""
+    from packaging.version import Version  # imported late, as above
 
-    pin = _pinned(specifier).partition("+")[0]
-    if pin and _START.match(specifier):
-        return f"{version}.".startswith(f"{pin}.")
+    if _START.match(asked):
+        asked = "==" + asked.lstrip("= \t").partition("=")[0].rstrip(".*") + ".*"
+    pin = _pinned(asked).partition("+")[0]
     if pin:
         return Version(pin) == Version(version)
-    caret = _CARET.match(specifier)
+    caret = _CARET.match(asked)
     if caret is not None and (first := _pinned(caret["version"])):
         numbers = Version(first).release[: 1 if caret["sign"] == "^" else 2]
         return Version(version) >= Version(first) and Version(version).release[: len(numbers)] == numbers
-    parts = (part.partition("+")[0] for part in specifier.strip("() ").split(","))
-    try:
-        return SpecifierSet(",".join(parts)).contains(version, prereleases=True)
-    except ValueError:
-        return True
+    allowed = specifier_set(asked)
+    return allowed.contains(version, prereleases=True) if allowed is not None else None
 
 
-def _included(context: Context) -> Iterator[Requirement]:
-    """Yield what the lists ask for that a requirements file includes, in the project alone; links are not followed."""
+def _included(context: Context) -> Iterable[tuple[str, str | None]]:
     if context.kind is not Kind.REQUIREMENTS or context.project is None:
-        return
-    root = context.project.root
-    waiting = [(context.path, context.text)]
-    seen = {context.path}
+        return ()
+    return included_lists(context.project.root, context.path, context.text)
+
+
+def included_lists(root: Path, path: str, text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each list that a requirements file includes, by way of others too, with its text.
+
+    The text is None where the list was not read: an address, a file outside of the project, missing, too large, behind
+    a link, or behind too many others.
+
+    Args:
+        root: The project's folder.
+        path: The requirements file, relative to it.
+        text: Its text.
+    """
+    waiting = [(path, text)]
+    seen = {path}
     while waiting:
-        path, text = waiting.pop()
-        for match in _INCLUDED.finditer(text):
-            inner = os.path.normpath(os.path.join(os.path.dirname(path), match["path"].strip("\"'"))).replace(
-                os.sep, "/"
-            )
-            if inner in seen or inner.startswith("../") or os.path.isabs(inner) or len(seen) > _MOST_INCLUDED:
+        for inner, _ in included(*waiting.pop()):
+            if inner in seen:
                 continue
             seen.add(inner)
-            file = Path(root, inner)
-            try:
-                if not file.is_file() or os.path.realpath(file) != os.path.join(os.path.realpath(root), inner):
-                    continue
-                included = read_text(file, _LARGEST, errors="replace")
-            except OSError:
-                continue
-            yield from in_lines(included)
-            waiting.append((inner, included))
+            found = _text_of(root, inner) if len(seen) <= _MOST_INCLUDED else None
+            yield inner, found
+            if found is not None:
+                waiting.append((inner, found))
+
+
+def _text_of(root: Path, path: str) -> str | None:
+    if "://" in path or path.startswith("../") or os.path.isabs(path):
+        return None
+    try:
+        if os.path.realpath(root / path) != os.path.join(os.path.realpath(root), *path.split("/")):
+            return None
+        return read_text(root / path, _LARGEST, errors="replace")
+    except (OSError, ValueError):  # a name that no file can have is one
+        return None
