@@ -151,6 +151,45 @@ def test_what_was_not_read_is_not_ready(tmp_path: Path, case: tuple[Files, str, 
     assert unread[0]["chain"] == (["train.py:1"] if place == "train.py:1" else ["train.py:1", place])
 
 
+STARTED_BY_NAME: dict[str, Files] = {
+    "a command": {"pkg/train.py": MAIN, "run.sh": "python -m pkg.train\n"},
+    "a launcher": {"pkg/train.py": MAIN, "run.sh": "torchrun --nproc-per-node 2 -m pkg.train\n"},
+    "a package": {"pkg/__main__.py": MAIN, "README.md": "```\npython -m pkg\n```\n"},
+    "a console script": {
+        "pkg/train.py": "def main():\n    pass\n",
+        "pyproject.toml": '[project]\nname = "x"\n[project.scripts]\nx = "pkg.train:main"\n',
+    },
+    "runpy": {"pkg/train.py": "x = 1\n", "go.py": "import torch, runpy\nrunpy.run_module('pkg.train')\n"},
+    "a name in code": {
+        "pkg/train.py": "x = 1\n",
+        "go.py": "import importlib\nimportlib.import_module('pkg.train')\n" + MAIN,
+    },
+    "a computed name": {
+        "pkg/train.py": "x = 1\n",
+        "go.py": "import importlib, sys\nimportlib.import_module(f'pkg.{sys.argv[1]}')\n" + MAIN,
+    },
+    "an import of its module": {"pkg/train.py": "x = 1\n", "go.py": "from pkg.train import x\n" + MAIN},
+    "an import of the module's name": {"pkg/train.py": "x = 1\n", "go.py": "from pkg import train\n" + MAIN},
+}
+
+
+@pytest.mark.parametrize("files", STARTED_BY_NAME.values(), ids=STARTED_BY_NAME)
+def test_the_package_of_a_module_runs_before_it(tmp_path: Path, files: Files) -> None:
+    write(tmp_path, files | {"pkg/__init__.py": "import cupy\n"})
+    assert [*verdicts(report(tmp_path)).values()] == ["blocked"]
+    write(tmp_path, {".gitignore": "__init__.py\n"})
+    (found,) = report(tmp_path)["programs"]
+    assert found["verdict"] == "not judged"
+    assert "pkg/__init__.py" in found["unread"][0]["reason"]
+    named = report(tmp_path, tmp_path / "pkg" / "__init__.py")  # what is named is read all the same
+    assert ([*verdicts(named).values()], named["ignored"]) == (["blocked"], [])
+
+
+def test_the_package_of_a_file_that_is_started_itself_does_not_run(tmp_path: Path) -> None:
+    write(tmp_path, {"pkg/__init__.py": "import cupy\n", "pkg/train.py": MAIN, "run.sh": "python pkg/train.py\n"})
+    assert verdicts(report(tmp_path)) == {"pkg/train.py": "ready"}
+
+
 def test_a_file_of_an_own_package_that_is_hidden(tmp_path: Path) -> None:
     hidden = {".gitignore": "made.py\n", "pkg/made.py": "x = 1\n", "train.py": "import pkg\n" + MAIN}
     for text in ("from . import made\n", "from .made import x\n", "from pkg.made import x\n", "import pkg.made\n"):

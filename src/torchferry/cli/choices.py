@@ -92,6 +92,16 @@ class Choices(NamedTuple):
     @property
     def only(self) -> tuple[str, ...]:
         """What to look at below the root; empty for everything."""
-        root = self.root
-        names = tuple(os.path.relpath(path, root).replace(os.sep, "/") for path in self.paths)
+        names = self._names
         return () if "." in names else names
+
+    @property
+    def besides_root(self) -> tuple[str, ...]:
+        """What is named besides the whole folder, such as a file that a `.gitignore` hides."""
+        names = self._names
+        return tuple(name for name in names if name != ".") if "." in names else ()
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        root = self.root
+        return tuple(os.path.relpath(path, root).replace(os.sep, "/") for path in self.paths)

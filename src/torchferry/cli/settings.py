@@ -156,7 +156,7 @@ def settle(choices: Choices, rewrite: bool, environment: Environment | None = No
         dtype=choices.dtype,
         status_line=choices.status_line,
     )
-    listing = list_files(root, config.exclude, only)
+    listing = list_files(root, config.exclude, (".", *choices.besides_root) if choices.besides_root else only)
     if not only:  # else a pattern may be about what was not named
         tell_idle((pattern for pattern in choices.exclude if pattern in listing.idle), choices.lang)
         tell_idle_ignores(config.per_file_ignores, (entry.path for entry in listing.entries), choices.lang)

@@ -44,12 +44,15 @@ class Start(NamedTuple):
         place: Where it is written, as `file:line`.
         arguments: What follows the program in the command.
         assignments: What precedes it and is set for it alone, each as `NAME=value`.
+        module: The module that it names, `python -m pkg.train`: Python runs the packages around that first. Empty where
+            it names a file.
     """
 
     command: str
     place: str
     arguments: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
+    module: str = ""
 
     @property
     def is_of_service(self) -> bool:
@@ -100,6 +103,11 @@ class Program(NamedTuple):
     def own_starts(self) -> tuple[Start, ...]:
         """The commands by which people start it: what a service says to test it is no option of theirs."""
         return tuple(start for start in self.starts if not start.is_of_service)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules by which its commands name it, each once."""
+        return tuple(dict.fromkeys(start.module for start in self.own_starts if start.module))
 
     @property
     def arguments(self) -> tuple[str, ...]:

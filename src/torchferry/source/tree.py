@@ -127,7 +127,8 @@ def list_files(root: Path, exclude: tuple[str, ...] = (), only: tuple[str, ...] 
     Args:
         root: The project's folder.
         exclude: Patterns (`fnmatch`) of relative paths or names to leave out; `folder/` and `./folder` mean `folder`.
-        only: Relative paths of files or folders to look at; empty for everything.
+        only: Relative paths of files or folders to look at, `.` for the root; empty for everything. What is named is
+            read also where a `.gitignore` hides it.
     """
     with doing(say("listing files")):
         return _Walk(root, exclude, only).run()
@@ -172,6 +173,8 @@ class _Walk:
             self._walk(self.root, "")
         unasked = self._add_bare()
         self.entries = sorted(set(self.entries))
+        read = {entry.path for entry in self.entries}
+        self.hidden = [path for path in self.hidden if path not in read]
         ignored, excluded, left_alone, others, built = (
             tuple(sorted(set(names)))
             for names in (self.hidden, self.unwanted, self.left_alone, self.others, self.built)
@@ -249,7 +252,8 @@ class _Walk:
         Returns:
             Where files were not asked: there are too many, of which those of folders with few are asked first.
         """
-        has_native = bool(self.only) or any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries)
+        named = bool(self.only) and "." not in self.only
+        has_native = named or any(entry.kind in (Kind.CPP, Kind.KERNEL, Kind.CMAKE) for entry in self.entries)
         waiting, limit = self.bare, len(self.bare)
         if limit > _MOST_BARE and not has_native:
             sizes = Counter(map(_folder_of, self.bare))

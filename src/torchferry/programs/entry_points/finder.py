@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchferry.core.finding import Location
 from torchferry.core.lazy_regex import lazy_regex
 from torchferry.core.record import NamedTuple
-from torchferry.programs.entry_points.launch_commands import StartedFile, StartingCommands
+from torchferry.programs.entry_points.launch_commands import NamedProgram, StartedFile, StartingCommands
 from torchferry.programs.entry_points.written_commands import names_program
 from torchferry.programs.imports.module_graph import Modules
 from torchferry.programs.imports.packaging_metadata import INSTALLERS
@@ -160,7 +160,7 @@ class _Finder:
                 function = function.partition("[")[0].strip()
                 if path is None or not function:
                     continue
-                start = Start(script, f"{item.path}:{_line_of(declared.text, value)}")
+                start = Start(script, f"{item.path}:{_line_of(declared.text, value)}", module=module.strip())
                 yield Program(path, Form.CONSOLE, script, function, (start,), Role.CONSOLE)
 
     def _libraries(self) -> Iterator[Program]:
@@ -341,6 +341,10 @@ class StartedPrograms:
             begun |= inner
         return begun
 
+    def others(self, path: str) -> bool:
+        """Whether a file starts other programs, by its code or in its cells."""
+        return bool(self.of(path) or self.of_cells(path))
+
     def beyond(self, path: str) -> Location | None:
         """Return the first call of a file that is not looked at; None where it starts no more than are."""
         self.of(path)
@@ -357,17 +361,17 @@ class StartedPrograms:
         return self._by_path[path]
 
     def _started(self, path: str, calls: Iterable[StartCommands]) -> tuple[Starting, ...]:
-        unique: dict[tuple[str, tuple[str, ...]], Starting] = {}
+        unique: dict[NamedProgram, Starting] = {}
         for call in calls:
             for command in call.commands:
-                file = self._commands.file_of(command, path)
-                if file is None or file[0] == path:  # a program that starts itself again is judged already
+                file = self._commands.program_of(command, path)
+                if file is None or file.path == path:  # a program that starts itself again is judged already
                     continue
-                if is_build_script(file[0]):  # it installs what the program imports, and that is judged by the import
+                if is_build_script(file.path):  # it installs what the program imports, and that is judged by the import
                     continue
                 text = " ".join(word.value for word in command.words)[:160]
-                start = Start(text, f"{path}:{call.place.line}", file[1])
-                unique.setdefault(file, Starting(call.place, Program(file[0], starts=(start,))))
+                start = Start(text, f"{path}:{call.place.line}", file.arguments, module=file.module)
+                unique.setdefault(file, Starting(call.place, Program(file.path, starts=(start,))))
         starting = tuple(unique.values())
         if len(starting) > _MOST_STARTED:
             self._beyond[path] = starting[_MOST_STARTED].place

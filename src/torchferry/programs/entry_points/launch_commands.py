@@ -86,6 +86,20 @@ class StartedFile(NamedTuple):
     document: bool
 
 
+class NamedProgram(NamedTuple):
+    """What a command starts.
+
+    Attributes:
+        path: The file.
+        arguments: What follows it.
+        module: The module by which the command names it; empty where it names the file.
+    """
+
+    path: str
+    arguments: tuple[str, ...]
+    module: str = ""
+
+
 class _ScriptCall(NamedTuple):
     """A command that starts a script of the project: what it gives it, where it stands, whether in a document."""
 
@@ -198,7 +212,8 @@ class StartingCommands:
             if file is not None:
                 text = " ".join(word.value for word in command.words)[:160]
                 assignments = tuple(word.value for word in command.assignments)
-                yield StartedFile(file[0], Start(text, make.place, file[1], assignments), make.document)
+                start = Start(text, make.place, file.arguments, assignments, file.module)
+                yield StartedFile(file.path, start, make.document)
 
     def _followed(self, item: FileResult, commands: Iterable[WrittenCommand]) -> Iterator[tuple[Command, str, str]]:
         """Yield the commands of a file that start something, each with its place and the folder it is run in."""
@@ -222,10 +237,10 @@ class StartingCommands:
                 given = with_arguments(command, call.arguments) if takes and calls else command
                 file = self._of_command(given, item.path, current_folder)
                 if file is not None:
-                    path, arguments = file
                     text = " ".join(word.value for word in given.words)[:160]
                     assignments = tuple(word.value for word in given.assignments)
-                    yield StartedFile(path, Start(text, call.place, arguments, assignments), call.document)
+                    start = Start(text, call.place, file.arguments, assignments, file.module)
+                    yield StartedFile(file.path, start, call.document)
 
     def _named(self, value: str, path: str, current_folder: str, scripts: Collection[str]) -> str | None:
         """Return the script that a command names, from where it stands, from the root, or by its end."""
@@ -233,13 +248,13 @@ class StartingCommands:
         named = (_joined(folder, rest) for folder in (current_folder, own, ""))
         return next((each for each in named if each in scripts), None)
 
-    def file_of(self, command: Command, path: str) -> tuple[str, tuple[str, ...]] | None:
+    def program_of(self, command: Command, path: str) -> NamedProgram | None:
         """Return the file that a command of a file starts, and what follows it; None where it starts none."""
         if not command.words or command.program in NOT_STARTED:
             return None
         return self._of_command(command, path, path.rpartition("/")[0])
 
-    def _of_command(self, command: Command, path: str, current_folder: str) -> tuple[str, tuple[str, ...]] | None:
+    def _of_command(self, command: Command, path: str, current_folder: str) -> NamedProgram | None:
         """Return the file that a command starts, and what follows it."""
         values = [word.value for word in command.words]
         starts_modules = False
@@ -263,11 +278,14 @@ class StartingCommands:
             elif module:
                 file = self._module(module, path)
             elif application and value.startswith(f"{application}:"):
+                module = application
                 file = self._module(application, path) or self._module_beside(application, current_folder)
             elif value.endswith(".py") and not value.startswith("-"):
                 file = self._file(value, path.rpartition("/")[0], current_folder)
             if file is not None:
-                return file, tuple(values[index + 1 :])
+                is_package = bool(module) and file.endswith("/__main__.py") and not module.endswith("__main__")
+                named = f"{module}.__main__" if is_package else module
+                return NamedProgram(file, tuple(values[index + 1 :]), named)
             index += 1
         return None
 

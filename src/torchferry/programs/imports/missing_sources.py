@@ -132,9 +132,39 @@ class MissingSources:
     def imports(self, path: str, modules: Modules) -> list[tuple[External, Message]]:
         """Return the imports of a file that lead to what was not read, each with the reason."""
         if path not in self._imports:
-            reasons = ((external, self.why(external)) for external in self._led_to(path, modules))
+            reasons = [(external, self.why(external)) for external in self._led_to(path, modules)]
+            reasons += self._packages_on_the_way(path, modules)
             self._imports[path] = [(external, why) for external, why in reasons if why is not None]
         return self._imports[path]
+
+    def _packages_on_the_way(self, path: str, modules: Modules) -> Iterator[tuple[External, Message | None]]:
+        """Yield the packages that Python runs before the modules that a file imports, and whose file was not read."""
+        computed = modules.computed.get(path, ())
+        for imported in (*modules.imports.get(path, ()), *computed):
+            named = imported.module if imported in computed else absolute_module(imported.module, path)
+            unread: dict[str, Message | None] = {}
+            for module in (named, *(f"{named}.{name}" for name in imported.names if name != "*")):
+                unread |= self.packages_around(module, modules.find(module, path))
+            for package, why in unread.items():
+                yield External(path, package, imported.line, imported.indented, (), imported in computed), why
+
+    def packages_around(self, module: str, own: str | None) -> dict[str, Message | None]:
+        """Return the packages around a module whose own files exist and were not read, each with the reason.
+
+        Args:
+            module: Its name.
+            own: Its file; None where the project has none.
+        """
+        inner = path_of_dotted(module)
+        whole = own.removesuffix(".py").removesuffix("/__init__") if own is not None else ""
+        base = whole.removesuffix(inner)
+        unread: dict[str, Message | None] = {}
+        for package in _packages_of(module) if whole != base else ():
+            folder = f"{base}{path_of_dotted(package)}"
+            init = f"{folder}/__init__.py"
+            if init not in self.read and "__init__.py" in self._listing(folder):
+                unread[package] = self._why_not_read(init)
+        return unread
 
     def _led_to(self, path: str, modules: Modules) -> Iterator[External]:
         """Yield what a file imports and is no file that was read: packages, and modules that lack in own packages."""
@@ -372,7 +402,7 @@ class MissingSources:
         if path.endswith(COMPILED):
             return say("{path} is compiled and was not read", path=path)
         if self._among(path, self._ignored):
-            return say("a .gitignore file hides {path}", path=path)
+            return say("a .gitignore file hides {hidden}", hidden=path)
         if self._among(path, self._excluded):
             return say("{path} is left out by the settings or by `--exclude`", path=path)
         if path in self._left:

@@ -129,6 +129,8 @@ class Modules:
         """Modules of the project's own packages that are imported by computed names, and of which it has no file."""
         self.unfollowed: dict[str, list[Unfollowed]] = {}
         self.imports: dict[str, tuple[Import, ...]] = {}
+        self.computed: dict[str, list[Import]] = {}
+        """The modules of the project that a file imports by computed names, as far as they could be told."""
         self._dynamic: set[str] = set()
         self._makers: set[str] = set()
         self._taggers: set[str] = set()
@@ -137,7 +139,6 @@ class Modules:
         self._plain: set[str] = set()
         self._loaders: dict[str, list[Edge]] = {}
         self._builders: dict[str, list[Edge]] = {}
-        self._registering: tuple[str, ...] | None = None
         self._computed = ComputedNames(project, self._text, self._parsed)
         self._all_named: tuple[str, ...] | None = None
         self._sorted: list[str] | None = None
@@ -416,27 +417,22 @@ class Modules:
         """Return the files of which a program may build what they register, as its configuration says."""
         if path not in self._builders:
             line, lazy = built_in(self._text(path)), loaded_in(self._text(path))
-            edges = [Edge(path, file, line, chosen=True) for file in self.registering() if line and file != path]
+            edges = [Edge(path, file, line, chosen=True) for file in self.registering if line and file != path]
             edges += [Edge(path, file, lazy, chosen=True) for file in (self._lazy() if lazy else ()) if file != path]
             for edge in edges:
                 self.importers.setdefault(edge.path, []).append(edge)
             self._builders[path] = edges
         return self._builders[path]
 
+    @cached_property
     def registering(self) -> tuple[str, ...]:
-        """Return the files that register what a configuration may name."""
-        if self._registering is None:
-            self._registering = tuple(
-                path
-                for path in sorted(self.imports)
-                if any(part.lower().endswith("registry") for part in self._origins(path))
-                and REGISTERS in self._text(path)
-            )
-        return self._registering
-
-    def _origins(self, path: str) -> Iterator[str]:
-        """Yield the last words of the modules that a file imports from."""
-        return (imported.module.rpartition(".")[2] for imported in self.imports.get(path, ()))
+        """The files that register what a configuration may name."""
+        importing = [
+            path
+            for path, imports in sorted(self.imports.items())
+            if any(each.module.rpartition(".")[2].lower().endswith("registry") for each in imports)
+        ]
+        return tuple(path for path in importing if REGISTERS in self._text(path))
 
     def files_named(self, settings: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the files of the classes that some settings files name; those of all when none are given."""
@@ -502,19 +498,28 @@ class Modules:
         module = f".{name.removeprefix(ROOT)}" if name.startswith(ROOT) else absolute_module(name, path)
         if HOLE in module:
             paths = self._matching(module, path)
-            for other in paths:
+            package = module.partition(HOLE)[0].rpartition(".")[0]
+            chosen_ones = dict.fromkeys(paths, not computed.every)
+            around = dict.fromkeys(self.files_of(package, path) if paths and package else (), False)
+            for other, is_chosen in (chosen_ones | around).items():
                 if other != path:
-                    self._connect(Edge(path, other, computed.line, indented=True, chosen=not computed.every))
+                    self._connect(Edge(path, other, computed.line, indented=True, chosen=is_chosen))
+            stems = (file.removesuffix(".py").removesuffix("/__init__") for file in paths)
+            self._note(path, (".".join(each.split("/")[-module.count(".") - 1 :]) for each in stems), computed.line)
             return bool(paths) or self._is_foreign(module, path, computed)
         files = [*self.files_of(module, path)]
         for other in files:
             if other != path:
                 self._connect(Edge(path, other, computed.line, indented=True, chosen=chosen))
+        self._note(path, (module,), computed.line)
         if self.find(module, path) is None:
             external = External(path, module, computed.line, computed.indented, names=(), computed=True)
             where = self.missing if files or module.startswith(".") else self.externals
             where.setdefault(path, []).append(external)
         return True
+
+    def _note(self, path: str, modules: Iterable[str], line: int) -> None:
+        self.computed.setdefault(path, []).extend(Import(module, (), line, indented=True) for module in modules)
 
     def _is_foreign(self, module: str, path: str, computed: ComputedName) -> bool:
         """Whether a name with holes means modules of a package that the project has not: no file of it is one."""
@@ -573,8 +578,7 @@ class Modules:
             settings: The settings files that it is started with. Where it makes objects of the classes that settings
                 name, these are the ones; without them every settings file of the project may be meant.
         """
-        met: dict[str, Edge | None] = {start: None}
-        met |= dict.fromkeys(also)
+        met: dict[str, Edge | None] = {start: None, **dict.fromkeys(also)}
         given = tuple(settings)
         todo = deque(met)
         while todo:

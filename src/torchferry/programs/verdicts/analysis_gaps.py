@@ -121,6 +121,11 @@ class AnalysisGaps:
         other = self._engine(reach, running) or self._other_framework(running)
         if other is not None:
             yield other
+        for start in reach.program.own_starts:
+            own = self._modules.find(start.module, reach.program.path) if start.module else None
+            for why in self._absent.packages_around(start.module, own).values():
+                if why is not None:
+                    yield Unread(start.place, why)
         for path in running:
             why = self._why_unread(path)
             if why is not None:
@@ -170,8 +175,7 @@ class AnalysisGaps:
         """Yield the imports of a file that lead to what belongs to the project and was not read."""
         astray = self._astray(path) or self._added_by(reach.program.path, path)
         for external, why in (*self._absent.imports(path, self._modules), *astray):
-            loaded = self._sources.file(path) if not self._is_known(external.module) else None
-            statement = import_at(loaded[0], external.line) if loaded is not None else None
+            statement = self._sources.statement(path, external.line) if not self._is_known(external.module) else None
             if statement is None:
                 continue
             call_path = reach.call_path(path, statement)

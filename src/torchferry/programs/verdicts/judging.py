@@ -192,7 +192,7 @@ class _Judge:
         self.unknown = AnalysisGaps(
             self.sources, self.modules, target, self.features, absent, self.by_path, analysis.largest
         )
-        self._inner: dict[tuple[str, tuple[str, ...]], JudgedProgram | None] = {}
+        self._inner: dict[tuple[str, tuple[str, ...], tuple[str, ...]], JudgedProgram | None] = {}
         self._fixed: dict[Program, frozenset[int]] = {}
         self._grouped: dict[str, _Findings] = {}
         self._lacking: list[str] | None = None
@@ -243,7 +243,7 @@ class _Judge:
 
         Those that start others are judged by this process, in their order: what one finds of these the next one takes.
         """
-        own = [number for number, (_, closure) in enumerate(pairs) if any(map(self._starts_others, closure or ()))]
+        own = [number for number, (_, closure) in enumerate(pairs) if any(map(self.started.others, closure or ()))]
         shared = [number for number in range(len(pairs)) if number not in {*own}]
         inner, fixed = {**self._inner}, {**self._fixed}
 
@@ -260,9 +260,6 @@ class _Judge:
             self._inner, self._fixed = inner, fixed
             return []
         return results
-
-    def _starts_others(self, path: str) -> bool:
-        return bool(self.started.of(path) or self.started.of_cells(path))
 
     def reached(self, programs: Iterable[Program] | None, named: Iterable[str]) -> tuple[str, ...]:
         if programs is None:
@@ -297,6 +294,7 @@ class _Judge:
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         named = (argument.removeprefix("./") for argument in program.arguments)
         also = [path for path in named if path.endswith(".py") and path in self.project.paths]
+        also += (path for module in program.modules for path in self.modules.files_of(module, program.path))
         closure = self.modules.closure(program.path, also, self._settings_of(program))
         if program.form is Form.LIBRARY and len(closure) == 1 and program.path.endswith("/__init__.py"):
             return self.modules.closure(program.path, self._public_modules(program.path))
@@ -468,7 +466,7 @@ class _Judge:
 
     def _judged_inside(self, program: Program) -> JudgedProgram | None:
         """Return the verdict of a program that another one starts; None where that is this one again."""
-        key = (program.path, program.arguments)
+        key = (program.path, program.arguments, program.modules)
         if key not in self._inner:
             self._inner[key] = None
             self._inner[key] = self._judge(program, self._closure(program))
