@@ -76,26 +76,26 @@ class CompareWithCPU(_numerics.CompareWithCPU):
             dump_error_data=dump_error_data,
         )
 
-    def _failed(self, call, verdict):
-        if self._dump_folder is not None and not self.written:
-            _write_files(self._dump_folder, call)
-        super()._failed(call, verdict)
+    def _write_call(self, folder, call, verdict):
+        """Write the call as torchferry's folder and as the manual's files, and return where it is, or why it is not."""
+        where = super()._write_call(folder, call, verdict)
+        try:
+            _write_files(_Path(folder), call)
+        except (OSError, TypeError, AttributeError, RuntimeError, _pickle.PicklingError) as error:
+            return _say("{first}; {second}", first=where, second=_say("no .pkl files: {error}", error=error))
+        return where
 
 
 def _write_files(folder, call):
-    """Write the inputs and the results of a call by the manual's names; what cannot be pickled the folder has."""
+    """Write the inputs and the results of a call by the manual's names; nothing where one cannot be pickled."""
     args, kwargs = call.snapshot.build(lambda dtype: dtype, fresh=False)
     values = [result.fetched.tensor for result in call.results]
     stem = f"torch.ops.{call.operator.name.removesuffix('.default')}"
-    written = {"inputs": {"args": tuple(args), "kwargs": kwargs}, "outputs": values[0] if len(values) == 1 else values}
-    folder = _Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for kind, value in written.items():
-            with (folder / f"{stem}_{kind}.pkl").open("wb") as file:
-                _pickle.dump(value, file)
-    except (OSError, TypeError, AttributeError, _pickle.PicklingError):
-        return  # the folder says what could not be written
+    contents = {"inputs": {"args": tuple(args), "kwargs": kwargs}, "outputs": values[0] if len(values) == 1 else values}
+    pickled = {folder / f"{stem}_{kind}.pkl": _pickle.dumps(value) for kind, value in contents.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, data in pickled.items():
+        path.write_bytes(data)
 
 
 class NanInfTracker(_numerics.NanInfTracker):
