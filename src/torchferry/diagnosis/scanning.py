@@ -262,8 +262,8 @@ class Scan:
         if len(self.unexplained) < MOST_UNEXPLAINED:
             moment = moment_of(line) or _moment_before(_lines_before(number, lines, before))
             place = _LinePlace(file, block.line + number if block.line else 0, self.lines + number)
-            text = line if len(line) <= LONGEST_EXCERPT else f"{line[:LONGEST_EXCERPT]}..."
-            self.unexplained.append(UnexplainedLine(*place, text, writer_of_line(line).over(named), moment))
+            writer = writer_of_line(line).over(named)
+            self.unexplained.append(UnexplainedLine(*place, excerpt(line, ""), writer, moment))
 
     def _matches(self, literals: set[str], line: str) -> Iterator[ErrorMatch]:
         entries = {entry.key: entry for literal in literals for entry in self._by_literal.get(literal, ())}

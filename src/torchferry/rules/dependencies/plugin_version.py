@@ -228,10 +228,10 @@ def included_lists(root: Path, path: str, text: str) -> Iterator[tuple[str, str 
             if inner in seen:
                 continue
             seen.add(inner)
-            found = _text_of(root, inner) if len(seen) <= _MOST_INCLUDED else None
-            yield inner, found
-            if found is not None:
-                waiting.append((inner, found))
+            included_text = _text_of(root, inner) if len(seen) <= _MOST_INCLUDED else None
+            yield inner, included_text
+            if included_text is not None:
+                waiting.append((inner, included_text))
 
 
 def _text_of(root: Path, path: str) -> str | None:

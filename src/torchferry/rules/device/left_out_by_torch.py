@@ -140,10 +140,9 @@ def _arguments(context: PythonContext, is_left_out: bool) -> Iterator[tuple[str,
 
 def _is_optimizer(name: str, which: Container[str] | None) -> bool:
     """Whether a name is one of torch's optimizers, of some of them if they are given, or of their module."""
-    last = name.rpartition(".")[2]
     if name == _OPTIMIZERS.rstrip("."):
         return True
-    return name.startswith(_OPTIMIZERS) and (which is None or last in which)
+    return name.startswith(_OPTIMIZERS) and (which is None or name.rpartition(".")[2] in which)
 
 
 def _is_for(context: PythonContext, call: ast.Call, optimizers: set[ast.AST], which: Container[str] | None) -> bool:
