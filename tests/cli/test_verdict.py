@@ -204,7 +204,9 @@ def test_a_project_is_not_known_where_files_were_not_examined(
 def test_a_file_that_is_broken_is_work_beside_programs_that_do_not_reach_it(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def (x.cuda()")
     (tmp_path / "b.py").write_text("if __name__ == '__main__':\n    print(1)\n")
-    assert _run(scan.command, tmp_path).stdout.startswith("Ready for Huawei Ascend after one decision.")
+    assert _run(scan.command, tmp_path).stdout.startswith(
+        "Ready for Huawei Ascend; one decision that no program waits for."
+    )
     (tmp_path / "b.py").write_text("import a\nif __name__ == '__main__':\n    print(1)\n")
     said = _run(scan.command, tmp_path).stdout
     assert said.startswith("Not judged for Huawei Ascend: b.py reaches what was not read; to do: one decision.")

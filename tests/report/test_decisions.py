@@ -139,14 +139,39 @@ def test_what_changes_only_with_another_place_belongs_to_the_decision_about_that
     assert [len(each.findings) for each in decisions_of("npu", [unresolved, following(6, 7)], ()).all] == [1, 1]
 
 
-def test_a_row_of_several_lines_loses_no_answer() -> None:
+ROWS = {
+    "all answers": (("use `x`", "start without it", "accept"), "use `x` | start without it | accept"),
+    "without remarks": (
+        ("change the code (its kernels are those of CUDA, HIP and XPU alone)", "write it in torch", "accept"),
+        "change the code | write it in torch | accept",
+    ),
+    "the first, and how many more": (
+        ("load the weights in bfloat16 or float16", "start without it", "accept"),
+        "load the weights in bfloat16 or float16 | +2",
+    ),
+    "its beginning, no name cut": (
+        ("write down what `torch.nn.functional.scaled_dot_product_attention` says", "accept"),
+        "write down what ... | +1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answers", "shown"), ROWS.values(), ids=ROWS)
+def test_a_row_has_the_first_answer_and_says_how_many_follow(answers: tuple[str, ...], shown: str) -> None:
+    row = DecisionRow((), "CUD110-1234", "error: ", answers, subject="`a_name`, ")
+    begin = "  CUD110-1234  `a_name`, error: "
+    width = len(begin) + (46 if shown != "write down what ... | +1" else 30)
+    assert row.line(TextLayout("en", width=width)) == begin + shown
+
+
+def test_a_row_of_several_lines_loses_no_answer_in_silence() -> None:
     for columns in (80, 100):
         for length in range(10, 400, 60):
             row = DecisionRow((), "CUD110-1234", "error: ", ("word " * (length // 5), "start without it", "accept"))
             shown = row.lines(TextLayout("en", width=columns), 2)
             assert len(shown) <= 2
             text = " ".join(line.strip() for line in shown)
-            assert text.endswith("| start without it | accept")
+            assert text.endswith(("| start without it | accept", "| start without it | +1", "| +2"))
 
 
 PROGRAMS = {

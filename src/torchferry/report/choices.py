@@ -135,13 +135,12 @@ def _other_packages(decision: ReportedDecision, target: str) -> list[DecisionCho
         changed = say("change the code as the text above says")
         own = dict(decision.message.values).get("answer")
         answers = facts.answers[1:] if facts.needs_counterpart else facts.answers
-        if use is not None or isinstance(own, Message):
-            answer = use if use is not None else own
-            assert isinstance(answer, Message)
+        answer = use if use is not None or not isinstance(own, Message) else own
+        if answer is not None:
             choices = [DecisionChoice("", answer, places, answer)]
         elif facts.answers and not (package and advice):
             choices = [_told(advice, changed, places)] if advice is not None and facts.needs_counterpart else []
-            choices += [DecisionChoice("", answer, places, answer) for answer in answers]
+            choices += [DecisionChoice("", each, places, each) for each in answers]
         elif advice is not None:
             choices = [_told(advice, changed, places)]
             if decision.stopped and facts.about in (Subject.PACKAGE, Subject.ATTENTION):
@@ -163,7 +162,7 @@ def _told(advice: Bilingual, changed: Message, cost: Message) -> DecisionChoice:
     if part is None:
         brief = say("change the code ({why})", why=_why_to_change(advice))
         return DecisionChoice("", changed, cost, brief, is_told=True, shortest=say("change the code"))
-    brief = say("{text}", text=part)
+    brief = say("{text}", text=Bilingual(part.en.partition(": ")[0], part.zh.partition("：")[0]))
     first = Bilingual(part.en.partition(", ")[0], part.zh.partition("，")[0])
     shortest = say("{text}", text=first) if len(first.en) <= _LONGEST_TOLD else say("change the code as below")
     return DecisionChoice("", changed, cost, brief, is_told=True, shortest=shortest)
@@ -224,7 +223,12 @@ def _why_to_change(remark: Bilingual) -> Bilingual:
     """Return the part of a remark that says what must be done, or else all of it."""
     needed = next((part for part in _parts(remark) if " must " in part.en), remark)
     clause = needed.en.rpartition(", ")[2]
-    return Bilingual(clause, needed.zh.rpartition("，")[2]) if " must " in clause else needed
+    if " must " in clause:
+        return Bilingual(clause, needed.zh.rpartition("，")[2])
+    for english, chinese in (("; ", "；"), (", ", "，")):  # a long one: how it begins
+        if len(needed.en) > _LONGEST_TOLD:
+            needed = Bilingual(needed.en.partition(english)[0], needed.zh.partition(chinese)[0])
+    return needed
 
 
 def _packages_of(decision: ReportedDecision) -> tuple[str, ...]:

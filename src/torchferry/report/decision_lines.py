@@ -16,6 +16,8 @@ from torchferry.report.programs import circumstance_of
 from torchferry.report.text_layout import LONGEST, TextLayout, as_many, some_of
 
 BETWEEN_ANSWERS = " | "
+COUNTED_ANSWERS = f"{BETWEEN_ANSWERS}+"
+"""What precedes the number of further answers, for which a row has no room."""
 
 _MOST_PLACES = 2
 """Places in a row; `torchferry show` has them all."""
@@ -24,17 +26,14 @@ _MOST_NAMES = 3
 _LONGEST_SUBJECT = 32
 """Columns of the name of a thing in a row: a longer one is cut, and whole in `torchferry show`."""
 
-_LEAST_BEHIND_SUBJECT = 18
-"""Columns that each answer has where the name of the thing precedes them."""
-
 _LEAST_ANSWERS = 24
 """Columns that the answers of a row have in any case."""
 
+_WHOLE_ANSWER = 36
+"""Columns of a first answer that is not cut for the name of the thing."""
+
 _STEP = 4
 """Columns by which answers are shortened until they have room."""
-
-_SHORTEST_ANSWER = 12
-"""Columns that an answer is not cut below."""
 
 _NAMED = lazy_regex(r"[^:;`]*`([^`]*)`")
 """The thing that a text names first, in its first clause; group 1 is it."""
@@ -42,6 +41,9 @@ _LETTER = lazy_regex(r"[^\W\d_]")
 
 _LONGEST_BEGINNING = 40
 """Columns of the beginning of a text that names no thing."""
+
+_REMARK = lazy_regex(r" \(|（")
+"""What a remark in an answer begins with."""
 
 _CLAUSE = lazy_regex(r"[,:;，：；]")
 _MOST_LINES = 2
@@ -107,8 +109,9 @@ class DecisionRow(NamedTuple):
     def named_within(self, width: int) -> DecisionRow:
         """Return it with what it is about among the words, where the answers keep room; else without that."""
         named = self._replace(words=f"{self.subject}{self.words}", subject="")
-        answers = _LEAST_BEHIND_SUBJECT * len(self.answers)
-        needed = min(named.columns, display_width(f"  {named.names}  {named.words}") + answers)
+        first = display_width(_REMARK.split(self.answers[0])[0]) + len(f"{COUNTED_ANSWERS}1") if self.answers else 0
+        least = first if first <= _WHOLE_ANSWER else _LEAST_ANSWERS
+        needed = min(named.columns, display_width(f"  {named.names}  {named.words}") + least)
         return named if self.subject and needed <= width else self._replace(subject="")
 
     @property
@@ -122,7 +125,7 @@ class DecisionRow(NamedTuple):
         return display_width(f"  {self.names}  {self.text}")
 
     def line(self, layout: TextLayout) -> str:
-        """Return it in one line: where that is too short, each answer is cut, and none is lost."""
+        """Return it in one line; where that is too short, the first answers alone, with the number of the others."""
         width = min(layout.width, LONGEST)
         if self.subject:
             return self.named_within(width).line(layout)
@@ -141,7 +144,7 @@ class DecisionRow(NamedTuple):
             return [self.line(layout)]
         begin = f"{self.names}  {self.words}"
         room, rows = display_width(self.text), [*layout.wrapped(f"{self.names}  {self.text}", "  ", None, "      ")]
-        while len(rows) > most and room > _LEAST_ANSWERS:  # the longest answers are cut, and none is lost
+        while len(rows) > most and room > _LEAST_ANSWERS:
             room -= _STEP
             rows = [*layout.wrapped(f"{begin}{_within(self.answers, room)}", "  ", None, "      ")]
         if len(rows) > most:
@@ -190,18 +193,30 @@ def _subject(decision: ReportedDecision, lang: str) -> str:
 
 
 def _within(answers: Sequence[str], room: int) -> str:
-    """Return answers in one line; where it is too long, the longest ones are cut, and no answer is lost."""
+    """Return answers in one line; where it is too short, without remarks, then the first ones and how many follow."""
     shown = [*answers]
-    while display_width(BETWEEN_ANSWERS.join(shown)) > room:
-        longest = max(range(len(shown)), key=lambda number: display_width(shown[number]))
-        width = display_width(shown[longest])
-        others = max((display_width(each) for number, each in enumerate(shown) if number != longest), default=0)
-        over = display_width(BETWEEN_ANSWERS.join(shown)) - room
-        new = cut(shown[longest], max(width - over, min(others, width - 1), _SHORTEST_ANSWER))
-        if new == shown[longest]:
-            return cut(BETWEEN_ANSWERS.join(shown), room)
-        shown[longest] = new
-    return BETWEEN_ANSWERS.join(shown)
+    for number in sorted(range(len(shown)), key=lambda number: -display_width(shown[number])):
+        if display_width(BETWEEN_ANSWERS.join(shown)) <= room:
+            break
+        shown[number] = _REMARK.split(shown[number])[0]
+    for count in range(len(shown), 0, -1):
+        others = f"{COUNTED_ANSWERS}{len(shown) - count}" if count < len(shown) else ""
+        text = BETWEEN_ANSWERS.join(shown[:count])
+        if display_width(text + others) <= room:
+            return text + others
+    return cut_between_words(shown[0], room - display_width(others)) + others
+
+
+def cut_between_words(text: str, width: int) -> str:
+    """Return a text cut to so many columns, behind a whole word and not within backticks where it has such a place."""
+    if display_width(text) <= width:
+        return text
+    shown = cut(text, width)
+    begin = shown.removesuffix("...").rpartition(" ")[0]
+    if begin.count("`") % 2:
+        begin = begin.rpartition("`")[0]
+    begin = begin.rstrip(" ,;:(")
+    return f"{begin} ..." if 2 * display_width(begin) >= width else shown
 
 
 def answers_of(decision: ReportedDecision, target: str, lang: str, *, above_text: bool = False) -> tuple[str, ...]:

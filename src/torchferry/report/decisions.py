@@ -14,6 +14,7 @@ from torchferry.core.messages import Message, Value, say, say_plural
 from torchferry.core.record import NamedTuple
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.rules.anchors import in_cuda_words
+from torchferry.rules.family import Subject
 from torchferry.rules.registry import rule_facts
 
 _SHORT, _LONG = 4, 8
@@ -85,6 +86,11 @@ class ReportedDecision(NamedTuple):
         """Whether something cannot run before it is settled."""
         return bool(self.stopped) or any(finding.blocker for finding in self.findings)
 
+    @property
+    def is_of_installation(self) -> bool:
+        """Whether it is about what is installed, which all programs need."""
+        return rule_facts(self.code).about is Subject.REQUIREMENT
+
 
 class _DecisionGroup:
     """What belongs to one decision, while it is collected."""
@@ -115,6 +121,11 @@ class Decisions(NamedTuple):
     def to_decide(self) -> tuple[ReportedDecision, ...]:
         """Those that a person decides: no fixes to read, and nothing that could not be resolved."""
         return tuple(each for each in self.all if not each.is_fix and not each.is_unresolved)
+
+    @property
+    def of_no_program(self) -> tuple[ReportedDecision, ...]:
+        """Those that a person decides and no program waits for, those of the installation not among them."""
+        return tuple(each for each in self.to_decide if not each.programs and not each.is_of_installation)
 
     @property
     def unresolved(self) -> tuple[ReportedDecision, ...]:

@@ -5,6 +5,7 @@ Its texts need no layout, since a page has them too; the functions that take a l
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from torchferry.core.record import NamedTuple
 from torchferry.core.terminal import visible
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
 from torchferry.report.choices import can_be_accepted
-from torchferry.report.decision_lines import DecisionRow, decision_row, text_of
+from torchferry.report.decision_lines import COUNTED_ANSWERS, DecisionRow, decision_row, text_of
 from torchferry.report.decisions import Decisions, ReportedDecision, counted_decisions
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import VERDICT_GRADES, WORST_FIRST, accepted_places, names_of, waits_anyhow
@@ -50,6 +51,9 @@ _LONGEST_NAME, _SHORTEST_NAME = 32, 16
 
 _MOST_FETCHED = 2
 """Commands that fetch submodules among those that come next."""
+
+_MOST_HIDDEN = 3
+"""Hidden files that the command names which reads them, too."""
 
 MOST_CLASSES = 7
 """Lines of the programs by verdict."""
@@ -187,7 +191,7 @@ def _class_words(verdict: Verdict, group: Sequence[JudgedProgram]) -> Message:
         case Verdict.MAY_NEED:
             needing = say("may need {names}", names=_things(each for judged in group for each in judged.undecided))
             if any(map(waits_anyhow, group)):
-                return say("{verdict}; decisions in any case", verdict=needing)
+                return say("{verdict}, and wait for decisions", verdict=needing)
             return needing
         case Verdict.DECISIONS:
             if all(len(judged.decisions) == len(judged.unresolved) for judged in group):
@@ -374,20 +378,28 @@ def first_decisions(report: Report, shown: ScreenDecisions, layout: TextLayout) 
     if not shown.lines:
         return
     yield ""
-    titles = [each.render(layout.lang) for each in _titles(report, shown.first)]
+    titles = [each.render(layout.lang) for each in _titles(report, shown)]
     fitting = next((each for each in titles if display_width(each) <= layout.width), layout.cut(titles[-1]))
     yield layout.paint(fitting, "path")
     yield from shown.lines
 
 
-def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Message]:
+def _titles(report: Report, shown: ScreenDecisions) -> Iterator[Message]:
     """Yield the title above the decisions, with what the first ones free, and then the same in fewer words."""
-    decisions = report.decisions
+    decisions, first = report.decisions, shown.first
     counted = counted_decisions(decisions.to_decide)
-    if decisions.to_decide and not any(each.programs for each in decisions.to_decide) and report.programs:
-        counted = say("{decisions} that no program waits for", decisions=counted)
+    if report.programs and decisions.to_decide and not decisions.of_program:
+        apart = len(decisions.of_no_program)
+        if apart == len(decisions.to_decide):
+            counted = say("{decisions} that no program waits for", decisions=counted)
+        elif apart:
+            counted = say("{decisions}; {count} that no program waits for", decisions=counted, count=apart)
     titles = [say("{decisions}, each with its answers", decisions=counted), counted]
-    if any(can_be_accepted(each) for each in decisions.to_decide):
+    if any(COUNTED_ANSWERS in line for line in shown.lines):
+        titles.insert(
+            0, say("{decisions}, each with its answers (+1: `torchferry show` has one more)", decisions=counted)
+        )
+    elif any(can_be_accepted(each) for each in decisions.to_decide):
         titles.insert(0, say("{decisions}, each with its answers (accept: leave it as it is)", decisions=counted))
     ready = decisions.ready_after(first)
     if not ready or len(first) >= len(decisions.to_decide):
@@ -408,9 +420,7 @@ def _titles(report: Report, first: Sequence[ReportedDecision]) -> Iterator[Messa
 def _with_installation(decisions: Decisions, first: Sequence[ReportedDecision], freed: Message) -> Message:
     """Return what the first decisions free, with those of the installation, which all programs need."""
     of_installation = [
-        each.id
-        for each in decisions.to_decide
-        if each not in first and not each.programs and rule_facts(each.code).about is Subject.REQUIREMENT
+        each.id for each in decisions.to_decide if each not in first and not each.programs and each.is_of_installation
     ]
     if not of_installation:
         return freed
@@ -433,7 +443,7 @@ def asked(report: Report, paths: Sequence[str]) -> str:
 def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequence[str]) -> Iterator[NextStep]:
     """Yield the commands that come next, for the paths that were named."""
     words = asked(report, paths)
-    commands = [_fetching(judged) for judged in report.programs]
+    commands = [_values_of_unread(judged, "command") for judged in report.programs]
     lacking = sum(bool(each) for each in commands)
     for command in [*dict.fromkeys(command for each in commands for command in each)][:_MOST_FETCHED]:
         folder = f" -C {shlex.quote(paths[0])}" if [*paths] not in ([], ["."]) else ""
@@ -443,6 +453,12 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
             count=lacking,
         )
         yield NextStep(command.replace("git", f"git{folder}", 1), fetched)
+    hidden = [*dict.fromkeys(path for each in report.programs for path in _values_of_unread(each, "hidden"))]
+    if hidden:
+        folder = paths[0] if paths else "."
+        more = (os.path.normpath(os.path.join(folder, path)) for path in hidden[:_MOST_HIDDEN])
+        named = asked(report, [*(paths or [folder]), *more])
+        yield NextStep(f"torchferry scan {named}", say("reads what .gitignore hides"))
     if report.by_grade[Grade.SAFE]:
         count = report.by_grade[Grade.SAFE]
         purpose = say_plural("makes the one safe fix, in place", "makes the {count} safe fixes, in place", count=count)
@@ -462,9 +478,9 @@ def next_steps(report: Report, first: Sequence[ReportedDecision], paths: Sequenc
         yield NextStep(f"torchferry show {shlex.quote(first[0].id)} {words}", say("its code and its answers"))
 
 
-def _fetching(judged: JudgedProgram) -> tuple[str, ...]:
-    """Return the commands that fetch what a program imports and is not checked out."""
-    values = (dict(unread.reason.values).get("command") for unread in judged.unread)
+def _values_of_unread(judged: JudgedProgram, name: str) -> tuple[str, ...]:
+    """Return what the reasons why a program is not judged say of this name: a command that fetches what it imports."""
+    values = (dict(unread.reason.values).get(name) for unread in judged.unread)
     return tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from torchferry.core.finding import Grade
 from torchferry.core.messages import Message, say, say_in, say_plural
 from torchferry.programs.model import JudgedProgram, Obstacle, Verdict
+from torchferry.report.decisions import ReportedDecision
 from torchferry.report.model import ProjectVerdict, Report
 from torchferry.report.programs import accepted_places, if_they_work, names_of, unresolved_places, waits_anyhow, work_of
 from torchferry.report.since import Since
@@ -129,7 +130,7 @@ def _parts(by_verdict: dict[Verdict, list[JudgedProgram]], *, is_brief: bool) ->
     if undecided and is_brief:
         words = say("{count} may need what the card lacks", count=len(undecided))
         waits = any(map(waits_anyhow, undecided))
-        yield say("{words} (decisions in any case)", words=words) if waits else words
+        yield say("{words} and wait for decisions", words=words) if waits else words
     elif undecided:
         names = _things(each for judged in undecided for each in judged.undecided)
         yield say("{count} may need {names}", count=len(undecided), names=names)
@@ -174,9 +175,11 @@ def _things(obstacles: Iterable[Obstacle]) -> str:
 
 def _ready(report: Report, *, is_brief: bool) -> Message:
     """Return the verdict where nothing blocks, with what it rests on and what it leaves out."""
-    work, unresolved, accepted = _work(report), report.unresolved, report.accepted
+    apart = report.decisions.of_no_program if report.programs and not report.partial else ()
+    work = _work_by_grade(report, apart) if apart else _work(report)
+    unresolved, accepted = report.unresolved, report.accepted
     carriers = list(dict.fromkeys(name for judged in report.programs for name in judged.carriers))
-    if work is None and not unresolved and not carriers and not accepted:
+    if work is None and not unresolved and not carriers and not accepted and not apart:
         return say("Ready for {target}: nothing has to change.", target=report.target_title)
     ready = (
         say("Ready for {target}", target=report.target_title)
@@ -192,6 +195,13 @@ def _ready(report: Report, *, is_brief: bool) -> Message:
     if accepted:
         places = accepted_places([each.decided_by for each in accepted])
         ready = say("{verdict}, with {places}", verdict=ready, places=places)
+    if apart:
+        ready = say_plural(
+            "{verdict}; one decision that no program waits for",
+            "{verdict}; {count} decisions that no program waits for",
+            count=len(apart),
+            verdict=ready,
+        )
     return say("{verdict}.", verdict=ready)
 
 
@@ -232,11 +242,11 @@ def _work(report: Report) -> Message | None:
     )
 
 
-def _work_by_grade(report: Report) -> Message | None:
-    """Return what is to be done as one phrase; None when there is nothing."""
+def _work_by_grade(report: Report, apart: Container[ReportedDecision] = ()) -> Message | None:
+    """Return what is to be done as one phrase, without some decisions; None when there is nothing."""
     grades = Counter(finding.grade for finding in report.findings)
     # an unreadable file is said by itself
-    decisions = [each for each in report.decisions.to_decide if each.code != UnreadableFile.CODE]
+    decisions = [each for each in report.decisions.to_decide if each.code != UnreadableFile.CODE and each not in apart]
     safe, unsafe = grades[Grade.SAFE], grades[Grade.UNSAFE]
     parts = []
     if safe:
