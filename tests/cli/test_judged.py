@@ -153,6 +153,8 @@ def test_what_was_not_read_is_not_ready(tmp_path: Path, case: tuple[Files, str, 
 
 STARTED_BY_NAME: dict[str, Files] = {
     "a command": {"pkg/train.py": MAIN, "run.sh": "python -m pkg.train\n"},
+    "a command with joined options": {"pkg/train.py": MAIN, "run.sh": "python -um pkg.train\n"},
+    "a module joined to its option": {"pkg/train.py": MAIN, "run.sh": "uv run -mpkg.train\n"},
     "a launcher": {"pkg/train.py": MAIN, "run.sh": "torchrun --nproc-per-node 2 -m pkg.train\n"},
     "a package": {"pkg/__main__.py": MAIN, "README.md": "```\npython -m pkg\n```\n"},
     "a console script": {

@@ -21,6 +21,7 @@ from torchferry.programs.entry_points.command_variables import MakeCall, lines_o
 from torchferry.programs.entry_points.written_commands import (
     ENTER,
     LEAVE,
+    MODULE_OPTION,
     NOT_STARTED,
     WrittenCommand,
     may_start,
@@ -60,7 +61,7 @@ _LAUNCHERS = frozenset(
 )
 """Modules that start the program that is named behind them."""
 
-_STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage)\Z")
+_STARTER = re.compile(r"(?:i?python[\d.]*|torchrun|accelerate|deepspeed|debugpy|coverage|kernprof|uv)\Z")
 """Programs whose `-m` names a module to start."""
 
 _TAKES = re.compile(r"\$(?:[@*\d]|\{[@*\d])")
@@ -264,8 +265,9 @@ class StartingCommands:
             value = values[index]
             is_variable = index == 0 and value.startswith("$")  # `$PYTHON -m work`, `[sys.executable, "-m", "work"]`
             starts_modules = starts_modules or is_variable or _STARTER.match(value.rpartition("/")[2]) is not None
-            module = ""
-            if starts_modules and value in ("-m", "--module") and index + 1 < len(values):
+            option = MODULE_OPTION.match(value) if starts_modules else None
+            module = option["module"] if option is not None else ""
+            if starts_modules and not module and (option or value == "--module") and index + 1 < len(values):
                 index += 1
                 module = values[index]
             elif starts_modules and value.startswith("--module="):

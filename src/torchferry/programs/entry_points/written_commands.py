@@ -26,6 +26,11 @@ from torchferry.source.task_files import has_tasks, task_view
 from torchferry.source.text import SourceText
 from torchferry.source.yaml_commands import yaml_variables
 
+MODULE_OPTION = lazy_regex(r"-[bBdEiIOPqRsSuvx]*m(?P<module>[\w.]*)\Z")
+"""Python's `-m`, also behind other letters, `-um`, and with the module, `-mpkg.train`."""
+
+_NAMES_MODULE = lazy_regex(rb"[ \"']-[bBdEiIOPqRsSuvx]{0,20}m[ \"'\w]")
+
 READ_FOR_COMMANDS = frozenset({*JOB_KINDS, Kind.MARKDOWN, Kind.NOTEBOOK})
 """Kinds of file that are read for commands whatever their names are."""
 NOT_STARTED = frozenset(
@@ -129,8 +134,9 @@ def may_start(kind: Kind, data: bytes) -> bool:
 
 
 def _may_name_program(data: bytes) -> bool:
-    words = (b".py", b" -m ", b'"-m"', b"'-m'", b"--module", b".sh", b"corn ")
-    return any(word in data for word in words) or _MAKES.search(data) is not None
+    if any(word in data for word in (b".py", b"--module", b".sh", b"corn ")):
+        return True
+    return _NAMES_MODULE.search(data) is not None or _MAKES.search(data) is not None
 
 
 def written_in(document: Document, context: Context, given: Mapping[str, str] = _NOTHING) -> tuple[WrittenCommand, ...]:
@@ -241,7 +247,8 @@ def _may_be_followed(command: Command) -> bool:
 def names_program(command: Command) -> bool:
     """Whether a word of a command may be a program, or say that the next one is a module."""
     return served_module(command) is not None or any(
-        word.value.endswith((".py", ".sh")) or word.value.startswith(("-m", "--module")) for word in command.words
+        word.value.endswith((".py", ".sh")) or word.value.startswith("--module") or MODULE_OPTION.match(word.value)
+        for word in command.words
     )
 
 
