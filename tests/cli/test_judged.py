@@ -134,6 +134,8 @@ UNREAD: dict[str, tuple[Files, str, str]] = {
         {"torchferry.toml": 'exclude = ["net.py"]\n', "net.py": "x = 1\n"}, "train.py:1", "left out by the settings"),
     "a large file": ({"torchferry.toml": "max-file-size = 1000\n", "net.py": "x = 1\n" * 500}, "net.py", "3000 bytes"),
     "Cython that speaks of CUDA": ({"net.pyx": "cdef cuda\n"}, "train.py:1", "net.pyx is Cython"),
+    "Cython that imports others": (
+        {"net.pyx": "import numpy as np\nimport os, kernels\ncimport numpy as np\n"}, "train.py:1", "imports kernels"),
     "a long file": ({"net.py": "x = 1\n" * 400_000}, "net.py", "too long"),
 }  # fmt: skip
 
@@ -295,16 +297,17 @@ def test_a_package_that_nobody_knows_is_not_the_projects(tmp_path: Path, files: 
     assert verdicts(report(tmp_path))["train.py"] == "ready"
 
 
-@pytest.mark.parametrize("content", ["right", "another module", "no archive"])
+@pytest.mark.parametrize("content", ["right", "another module", "broken"])
 def test_a_module_in_an_archive(tmp_path: Path, content: str) -> None:
     write(tmp_path, {"app/train.py": "import sys\nsys.path.insert(0, 'lib.zip')\nimport inner\n" + MAIN})
     with ZipFile(tmp_path / "lib.zip", "w") as archive:
         archive.writestr("inner/__init__.py" if content == "right" else "other.py", "import cupy\n")
-    if content == "no archive":
+    if content == "broken":
         (tmp_path / "lib.zip").write_bytes(b"PK\x03\x04" + bytes(100))
     (found,) = report(tmp_path)["programs"]
-    assert found["verdict"] == ("not judged" if content == "right" else "ready")
-    assert any("lib.zip" in unread["reason"] for unread in found["unread"]) is (content == "right")
+    is_other = content == "another module"
+    assert found["verdict"] == ("ready" if is_other else "not judged")
+    assert any("lib.zip" in unread["reason"] for unread in found["unread"]) is not is_other
 
 
 def test_a_module_that_is_not_in_the_tree(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _STATEMENT = (
 """An import, in UTF-8: modules and names may have any letters, `网络` as well as `net`."""
 
 _BEFORE = rb"(?:(?=[tefiw])(?:(?:try|else|finally)[ \t]*|(?:if|elif|except|with)\b[^\n:#]*):[ \t]*)?"
-_IMPORT = lazy_regex(rb"^(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
+_IMPORT = lazy_regex(rb"^\f?(?P<indent>[ \t]*" + _BEFORE + rb")" + _STATEMENT, re.MULTILINE)
 _BEHIND = lazy_regex(rb"[ \t]*;(?P<indent>[ \t]*)" + _STATEMENT)
 _LINE_ENDS = (b"\n", b"\r", b"")
 _NAME = lazy_regex(rb"(?:^|,)[\s\\]*([\w.*\x80-\xff]+)")

@@ -22,6 +22,7 @@ from torchferry.programs.imports.module_graph import External, Modules
 from torchferry.rules.mentions import STEMS
 from torchferry.source.exports import absolute_module, path_of_dotted
 from torchferry.source.git import is_in_repository
+from torchferry.source.outline import outline
 from torchferry.source.roles import Roles
 from torchferry.source.tree import Listing
 
@@ -42,6 +43,9 @@ _NAME = "?"
 _ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
 
 _CYTHON = ".pyx"
+
+_WITHOUT_CARD = frozenset({"", "cython", "Cython", "numpy", "scipy"})
+"""What Cython imports in any project, and a relative import."""
 
 FETCH = "git submodule update --init"
 """The command that checks out submodules, as the messages here name it."""
@@ -395,10 +399,12 @@ class MissingSources:
 
     def _why_not_read(self, path: str) -> Message | None:
         if path.endswith(_CYTHON):
-            words = words_of_cuda(self.root / path)
-            if words == 0:
+            if words_of_cuda(self.root / path) != 0:
+                return say("{path} is Cython, which is not read, and mentions CUDA", path=path)
+            others = self._imports_of_cython(path)
+            if not others:
                 return None
-            return say("{path} is Cython, which is not read, and mentions CUDA", path=path)
+            return say("{path} is Cython, which is not read, and imports {names}", path=path, names=", ".join(others))
         if path.endswith(COMPILED):
             return say("{path} is compiled and was not read", path=path)
         if self._among(path, self._ignored):
@@ -412,6 +418,14 @@ class MissingSources:
             "that you named lies in no project",
             path=path,
         )
+
+    def _imports_of_cython(self, path: str) -> list[str]:
+        """Return the packages that Cython imports when it runs, those left out that have no code for a card."""
+        try:
+            packages = outline(path, read_regular(self.root / path, _LARGEST)).packages
+        except OSError:
+            return ["?"]
+        return sorted(packages - sys.stdlib_module_names - _WITHOUT_CARD)
 
     @staticmethod
     def _among(path: str, files: frozenset[str]) -> bool:
@@ -445,9 +459,9 @@ def _is_quoted(path: str, text: str) -> bool:
 
 
 def _modules_in(archive: Path) -> frozenset[str] | None:
-    """Return the packages and modules of an archive, by its list of files; what is no archive has none.
+    """Return the packages and modules of an archive, by its list of files; what only has the name of one has none.
 
-    None where it is not read: it is a link, or so large that its list may be, too.
+    None where it is not read: it is a link, so large that its list may be, too, or broken.
     """
     try:
         if os.path.islink(archive) or os.lstat(archive).st_size > _LARGEST:
@@ -455,7 +469,7 @@ def _modules_in(archive: Path) -> frozenset[str] | None:
         with ZipFile(archive) as opened:
             names = [name for name in opened.namelist() if name.endswith(".py")]
     except (OSError, BadZipFile, ValueError, NotImplementedError):
-        return frozenset()
+        return None if archive.suffix == ".zip" else frozenset()
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in names)
 
 
