@@ -71,7 +71,24 @@ def _is_method(context: PythonContext, node: ast.Constant) -> bool | None:
     if isinstance(call, ast.arguments):
         named = (argument for argument, default in defaults_of(call) if default is node)
         return next((_is_asked_for(context, argument.arg, argument) for argument in named), None)
+    if isinstance(call, _DISPLAYS):
+        asked = [_is_taken(context, context.file.parents.get(item), item) for item in _items_of(context, call)]
+        return False if any(each is not None for each in asked) else None
     return _is_taken(context, call, node)
+
+
+def _items_of(context: PythonContext, held_in: ast.expr) -> Iterator[ast.expr]:
+    """Yield the expressions by which the items of a tuple, a list or a set are read: by a number, or one by one."""
+    for holder in (held_in, *_uses(context, context.file.parents.get(held_in))):
+        parent = context.file.parents.get(holder)
+        if isinstance(parent, ast.Subscript) and parent.value is holder:
+            yield parent
+        elif isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)) and parent.iter is holder:
+            if isinstance(parent.target, ast.Name):
+                yield from context.names.uses_of(parent.target)
+
+
+_DISPLAYS = (ast.Tuple, ast.List, ast.Set)
 
 
 def _is_asked_for(context: PythonContext, name: str, binding: ast.AST) -> bool | None:
