@@ -33,7 +33,7 @@ def test_rows_are_complete(subtests: pytest.Subtests) -> None:
 def _check_row(row: Row) -> None:
     assert row.status in LIBRARY_STATUSES
     assert row.name.isidentifier(), "the top-level package that is imported"
-    assert set(row.extra) <= {"order", "asks", "redirects", "before", "device_arguments"}
+    assert set(row.extra) <= {"order", "asks", "redirects", "before", "device_arguments", "device_settings", "on_cpu"}
     assert row.extra.get("before", "unknown") == "unknown"
     assert not row.use, "what to install instead is said in packages.toml"
     assert row.source

@@ -353,12 +353,22 @@ class Target:
     @cached_property
     def refusing_functions(self) -> dict[str, int]:
         """The functions of libraries that refuse the target's device, with the position of their parameter for it."""
-        return {
-            name: position
-            for row in self.backend.table("libraries")
-            if row.status == "ignores"
-            for name, position in row.extra.get("device_arguments", {}).items()
-        }
+        return self._of_ignoring("device_arguments")
+
+    @cached_property
+    def refusing_settings(self) -> dict[str, int]:
+        """The functions that refuse it in a dictionary of settings, with the position of their parameter for that."""
+        return self._of_ignoring("device_settings")
+
+    @cached_property
+    def computing_on_cpu(self) -> frozenset[str]:
+        """Those of the functions that do not raise for the target's device, and silently take the CPU."""
+        rows = (row for row in self.backend.table("libraries") if row.status == "ignores")
+        return frozenset(name for row in rows for name in row.extra.get("on_cpu", ()))
+
+    def _of_ignoring(self, field: str) -> dict[str, int]:
+        rows = (row for row in self.backend.table("libraries") if row.status == "ignores")
+        return {name: position for row in rows for name, position in row.extra.get(field, {}).items()}
 
     def autoloads(self) -> bool | Unknown:
         """Whether `import torch` loads the plugin by itself (torch 2.5 and later)."""

@@ -2,8 +2,10 @@
 
 safetensors parses the name of the device by itself and raises for one that it does not know. The fix loads on the CPU
 and moves the tensors: those of `load_file`, and what `get_tensor` gives of a file that a `with` statement opens.
+Settings in a dictionary count too, `xgboost.train({"device": "cuda"}, data)`. `torchvision.io.decode_jpeg` takes any
+device and decodes on the CPU unless it is CUDA.
 
-Why: The library refuses the device name and raises.
+Why: The library refuses the device name and raises, or silently takes the CPU.
 
 References:
 - table libraries
@@ -21,6 +23,8 @@ from torchferry.rules.base import Options, PythonContext, Rule, calls_to, keywor
 from torchferry.rules.device.expressions import device_again, device_expression
 from torchferry.rules.exemptions import exemption_reason
 from torchferry.rules.library.portable_weights import is_loaded_weight
+from torchferry.source.flow.syntax import string_value
+from torchferry.source.names import assigned_value
 
 
 class RefusedDevice(Rule):
@@ -32,7 +36,8 @@ class RefusedDevice(Rule):
 
     def words(self, target: Target, options: Options) -> tuple[str, ...]:
         """The names of the functions."""
-        return tuple(sorted({name.rpartition(".")[2] for name in refusing_functions(target)}))
+        names = {*refusing_functions(target), *target.refusing_settings}
+        return tuple(sorted({name.rpartition(".")[2] for name in names}))
 
     def check_python(self, context: PythonContext) -> Iterable[Finding]:
         """Yield a finding for each call that names a device."""
@@ -42,13 +47,22 @@ class RefusedDevice(Rule):
             package = context.target.package_of_module(name)
             row = package[1] if package is not None else context.target.row("packages", name.partition(".")[0])
             refused = say("`{found}` refuses the device of {target}", found=name, target=context.target.title)
-            if name not in context.target.refusing_functions:
+            is_silent = name in context.target.computing_on_cpu
+            if is_silent:
+                refused = say(
+                    "`{found}` silently takes the CPU for the device of {target}",
+                    found=name,
+                    target=context.target.title,
+                )
+            elif name not in context.target.refusing_functions and name not in context.target.refusing_settings:
                 refused = say("`{found}` refuses the devices of some vendors", found=name)
             message = noted(refused, row.remark)
             edits = _on_the_cpu(context, name, argument)
             grade = Grade.SAFE if edits else Grade.MANUAL
             imports = device_expression(context)[1] if edits else ()
-            yield self.finding(context, context.file.span(argument), message, grade, edits, imports=imports)
+            effect = Effect.WRONG if is_silent else self.EFFECT
+            span = context.file.span(argument)
+            yield self.finding(context, span, message, grade, edits, imports=imports, effect=effect)
 
 
 _MOVED = {
@@ -107,6 +121,7 @@ _READ_ONLY = ("keys", "offset_keys", "metadata")
 
 def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
     """Yield the devices of calls that refuse the target's, each with the function's name."""
+    yield from _refused_settings(context)
     functions = refusing_functions(context.target)
     for package in sorted({name.partition(".")[0] for name in functions}):
         for name, call in calls_to(context, package):
@@ -118,6 +133,29 @@ def refused_arguments(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
             for given in argument if isinstance(argument, list) else [argument]:
                 if not (isinstance(given, ast.Constant) and given.value in (None, "cpu")):
                     yield name, given
+
+
+_DEVICE_KEYS = frozenset({"device", "device_type"})
+
+
+def _refused_settings(context: PythonContext) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the devices in dictionaries of settings, also one that a variable holds."""
+    functions = context.target.refusing_settings
+    for package in sorted({name.partition(".")[0] for name in functions}):
+        for name, call in calls_to(context, package):
+            position = functions.get(name)
+            if position is None:
+                continue
+            keyword = keyword_of(call, "params")
+            given = [keyword.value] if keyword is not None else call.args[position : position + 1]
+            for argument in given:
+                bindings = context.names.reaching_bindings(argument) if isinstance(argument, ast.Name) else ()
+                values = [assigned_value(context.file, binding) for binding in bindings] or [argument]
+                for settings in (value for value in values if isinstance(value, ast.Dict)):
+                    for key, value in zip(settings.keys, settings.values, strict=True):
+                        is_cpu = isinstance(value, ast.Constant) and value.value == "cpu"
+                        if string_value(key) in _DEVICE_KEYS and not is_cpu:
+                            yield name, value
 
 
 def is_refused(context: PythonContext, node: ast.AST) -> bool:
