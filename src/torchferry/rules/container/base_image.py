@@ -25,12 +25,12 @@ from torchferry.source.kinds import Kind
 from torchferry.source.settings import settings
 
 _IMAGE = lazy_regex(
-    r"(?P<name>[a-z0-9][\w./-]*?(?::\d+/[\w./-]+?)?)(?::(?P<tag>[\w.${}-]+))?(?P<digest>@sha256:\w+)?\Z"
+    r"(?P<name>[a-z0-9][\w./#-]*?(?::\d+/[\w./-]+?)?)(?::(?P<tag>[\w.${}-]+))?(?P<digest>@sha256:\w+)?\Z"
 )
 _FROM = lazy_regex(r"(?:--platform=\S+[ \t]+)?(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
 _DEFAULT = lazy_regex(r"\w+=[\"']?(?P<image>[\w./:@${}-]+)")
 _VALUE = lazy_regex(
-    r"(?:[A-Za-z_]\w*(?:\+|[:?!]|::)?=|--[\w-]+=)?[\"']?(?:\$\{\w+:?[-=])?(?:docker://)?(?P<image>[a-z0-9][\w./:@${-]*)"
+    r"(?:[A-Za-z_]\w*(?:\+|[:?!]|::)?=|--[\w-]+=)?[\"']?(?:\$\{\w+:?[-=])?(?:docker://)?(?P<image>[a-z0-9][\w./:@#${-]*)"
 )
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl", "nvidia-docker", "singularity", "apptainer", "srun", "kubectl"})
 _KEYS = frozenset({"image", "base_image", "docker_image", "container", "container_image"})
@@ -51,7 +51,7 @@ class BaseImage(Rule):
             match = _IMAGE.match(context.text[start:end])
             if match is None:
                 continue
-            name = match["name"].removeprefix("docker.io/")
+            name = _name_of(match)
             if _is_known(name) or re.search(r"cuda|nvidia", match.group(), re.IGNORECASE):
                 yield self._report(context, (start, end), name, match.group())
 
@@ -102,12 +102,17 @@ def _in_dockerfile(text: str) -> Iterator[tuple[int, int]]:
             stages.add(match["stage"].lower())
 
 
+def _name_of(image: re.Match[str]) -> str:
+    """Return the name of an image, as docker writes it: enroot has `#` behind the registry."""
+    return image["name"].replace("#", "/", 1).removeprefix("docker.io/")
+
+
 def _is_known(name: str) -> bool:
     return name in cuda.groups("images")["base"].names
 
 
 def _is_sure(image: re.Match[str]) -> bool:
     """Whether a word of a command is an image and no path: it has a tag, or its name is one of an image."""
-    name = image["name"].removeprefix("docker.io/")
+    name = _name_of(image)
     tagged = bool(image["tag"] or image["digest"]) and "/" in name
     return tagged or _is_known(name) or name.startswith(("nvcr.io/", "nvidia/"))

@@ -2,7 +2,7 @@
 
 So do the settings of tools that build or start containers: `gpu: true` and `cuda: "12.1"` in `cog.yaml`,
 `cuda_version` in `bentofile.yaml`, `use_gpu` and `accelerator` of Truss, `accelerators` of SkyPilot, `runArgs` in
-`devcontainer.json`.
+`devcontainer.json`, and labels by which Kubernetes chooses a node, `nvidia.com/gpu.product: A100`.
 
 The option needs NVIDIA's container runtime. The vendor has its own runtime, or the device nodes and the driver are
 mounted by hand.
@@ -91,6 +91,7 @@ class CardAccess(Rule):
                 or (key == "gpus" and context.kind is Kind.COMPOSE)
                 or (key == "devices" and value.startswith(("/dev/nvidia", "nvidia.com/")))
                 or (key.startswith("nvidia.com/gpu") and {"limits", "requests", "resources"} & set(setting.path))
+                or _selects_node(setting)
                 or _of_builder(context.path, setting)
             ):
                 yield setting.start, setting.end, f"{key}: {value}"
@@ -102,6 +103,13 @@ class CardAccess(Rule):
         for setting in settings(context.kind, context.text):
             if setting.key == "runArgs" and (_OPTION.match(setting.value) or setting.value == "--gpus"):
                 yield setting.start, setting.end, setting.value
+
+
+def _selects_node(setting: Setting) -> bool:
+    """Whether a setting of Kubernetes asks for a node with NVIDIA cards, by a label or by what must match one."""
+    if "nodeSelector" in setting.path[:-1]:
+        return setting.key.startswith("nvidia.com/") or setting.value.lower().startswith("nvidia")
+    return setting.key == "key" and "matchExpressions" in setting.path and setting.value.startswith("nvidia.com/")
 
 
 def _of_builder(path: str, setting: Setting) -> bool:

@@ -1,4 +1,4 @@
-"""An environment variable of CUDA in a script, a Makefile, a Dockerfile or a compose file.
+"""An environment variable of CUDA in a script, a Makefile, a Dockerfile, a compose file or a `.env` file.
 
 `export CUDA_VISIBLE_DEVICES=0,1`, `CUDA_VISIBLE_DEVICES=0 python train.py`, `${CUDA_VISIBLE_DEVICES:-0}`, `-e NAME=`,
 `ENV NAME=`: the program on the target does not read it, and takes card 0 of everybody else. Text that is printed stays,
@@ -84,7 +84,7 @@ class ShellEnvironment(Rule):
     ANSWERS = (say("use the target's variable"), say("leave the variable out"))
     NEEDS_COUNTERPART = True
     WORDS = ("CUDA_", "NCCL_", "NVIDIA_", "CUDNN_", "CUBLAS_", "DIFFUSERS_ATT")
-    KINDS = (*JOB_KINDS, Kind.JSON)
+    KINDS = (*JOB_KINDS, Kind.JSON, Kind.TOML, Kind.INI)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each place, once."""
@@ -139,7 +139,7 @@ class ShellEnvironment(Rule):
 
     def _places(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
-        for command in commands_of(context):
+        for command in () if context.kind in (Kind.INI, Kind.TOML) else commands_of(context):
             words = (*command.assignments, *command.words)
             for word, previous in zip(words, ("", *(word.text for word in words)), strict=False):
                 for match in _NAME.finditer(text, word.start, word.end):
@@ -162,7 +162,9 @@ class ShellEnvironment(Rule):
                             if place.value is None and not before and instruction.keyword == "ENV":  # ENV NAME value
                                 place = place._replace(value=text[match.end() : instruction.end].strip() or None)
                             yield place._replace(is_kept=True)
-        elif context.kind in (Kind.COMPOSE, Kind.YAML, Kind.JSON) and not is_of_service(context.path):
+        elif context.kind is Kind.INI:
+            yield from self._ini(context)
+        elif context.kind in (Kind.COMPOSE, Kind.YAML, Kind.JSON, Kind.TOML) and not is_of_service(context.path):
             yield from self._yaml(context)
 
     def _is_variable(self, text: str, command: Command, word: Word, previous: str, match: re.Match[str]) -> bool:
@@ -191,6 +193,17 @@ class ShellEnvironment(Rule):
         if _ASSIGNS.match(text, match.end(), len(text) if not previous else word.end):  # NAME=value, NAME ?= value
             return True
         return whole and (command.program in _DECLARES or previous in _PASSES)
+
+    def _ini(self, context: Context) -> Iterator[VariablePlace]:
+        """Yield the variables of `.env`, of tox, and those that supervisord sets: `environment=NAME="0",OTHER=1`."""
+        text = context.text
+        for setting in settings(context.kind, text):
+            if _NAME.fullmatch(setting.key):
+                at = text.rfind(setting.key, 0, setting.start)
+                yield VariablePlace(at, at + len(setting.key), setting.value, is_kept=True)
+            elif setting.key.lower() in ("env", "environment", "passenv", "pass_env"):
+                for match in _NAME.finditer(text, setting.start, setting.end):
+                    yield _place(text, match)
 
     def _yaml(self, context: Context) -> Iterator[VariablePlace]:
         text = context.text
