@@ -23,11 +23,11 @@ from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command
 
 _OPTION = (
-    r"(?:--gres(?:=|[ \t]+)\S*\bgpu\b\S*"
-    r"|--gpus(?:-per-(?:node|task|socket))?(?:=|[ \t]+)[\w:.$\{}*]+|-G[ \t]+[\w:.$\{}]+"
-    r"|-gpu[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\S+)|-l[ \t]+\S*\b(?:n?gpus)=\S+)"
+    r"(?:--gres(?:=|[ \t]{1,9})\S{0,80}?\bgpu\b\S{0,80}"
+    r"|--gpus(?:-per-(?:node|task|socket))?(?:=|[ \t]{1,9})[\w:.${}*]{1,80}|-G[ \t]{1,9}[\w:.${}]{1,80}"
+    r"|-gpu[ \t]{1,9}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|\S{1,80})|-l[ \t]{1,9}\S{0,80}?\bn?gpus=\S{1,80})"
 )
-_DIRECTIVE = lazy_regex(rf"^#(?:SBATCH|BSUB|PBS)[ \t]+(?P<option>{_OPTION})", re.MULTILINE)
+_DIRECTIVE = lazy_regex(r"^#(?:SBATCH|BSUB|PBS)[ \t]{1,9}(?P<option>" + _OPTION + ")", re.MULTILINE)
 _ASKED = lazy_regex(_OPTION)
 _PROGRAM = lazy_regex(r"(?:.*/)?(?:python[\d.]*|bash|sh|torchrun|accelerate|deepspeed|[\w.-]+\.(?:sh|py))\Z")
 """What a scheduler starts: the options behind it are its own."""
