@@ -90,7 +90,7 @@ class ScanCache:
             or setting.style == "portable"
             or choices.seen is not None
             or choices.home is not None
-            or any(not _LEFT_OUT.isdisjoint(path.split("/")) for path in choices.only)
+            or any(not _LEFT_OUT.isdisjoint(path.split("/")) for path in (*choices.only, *choices.besides_root))
         ):
             return None
         try:

@@ -294,7 +294,8 @@ class _Judge:
     def _closure(self, program: Program) -> dict[str, Edge | None]:
         named = (argument.removeprefix("./") for argument in program.arguments)
         also = [path for path in named if path.endswith(".py") and path in self.project.paths]
-        also += (path for module in program.modules for path in self.modules.files_of(module, program.path))
+        for files in ([*self.modules.files_of(module, program.path)] for module in program.modules):
+            also += files if program.path in files else ()
         closure = self.modules.closure(program.path, also, self._settings_of(program))
         if program.form is Form.LIBRARY and len(closure) == 1 and program.path.endswith("/__init__.py"):
             return self.modules.closure(program.path, self._public_modules(program.path))
