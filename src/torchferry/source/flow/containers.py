@@ -100,9 +100,28 @@ def _asked(flow: Tracer, container: ast.expr) -> Trace:
     asked = asked_for(flow, container)
     if asked is not None:
         return asked
-    if any(flow.values.has_peer_key(display) for display in _displays(flow, container)):
+    if any(_has_device_keys(flow, value) for value in _held_by(flow, container)):
         return yes(say("key next to other devices"))
     return no(say("the key of a dictionary"))
+
+
+def _has_device_keys(flow: Tracer, value: ast.expr) -> bool:
+    """Whether a dictionary has devices for keys, as it is written or made: `{d: f(d) for d in ("cpu", "cuda")}`."""
+    if isinstance(value, ast.Dict):
+        return flow.values.has_peer_key(value)
+    if isinstance(value, ast.DictComp):
+        return flow.values.holds(value.key)
+    if not isinstance(value, ast.Call) or not value.args:
+        return False
+    keys: ast.expr | None = value.args[0]
+    made = last_name(value.func)
+    if made == "dict" and isinstance(keys, (ast.GeneratorExp, ast.ListComp)):
+        return isinstance(keys.elt, ast.Tuple) and bool(keys.elt.elts) and flow.values.holds(keys.elt.elts[0])
+    if made == "dict" and isinstance(keys, ast.Call):
+        keys = keys.args[0] if last_name(keys.func) == "zip" and keys.args else None
+    elif made != "fromkeys":
+        return False
+    return isinstance(keys, (ast.Tuple, ast.List, ast.Set)) and flow.values.has_peer(keys)
 
 
 def key_asked(flow: Tracer, container: ast.expr) -> ast.expr | None:
@@ -168,8 +187,8 @@ _ASKING = LOOKUPS | {"__getitem__", "__contains__", "has_key"}
 """Methods of a dictionary whose first argument is a key."""
 
 
-def _displays(flow: Tracer, container: ast.expr) -> Iterator[ast.Dict]:
-    """Yield the dictionaries that are assigned to a variable or an attribute: their keys change with what asks them."""
+def _held_by(flow: Tracer, container: ast.expr) -> Iterator[ast.expr]:
+    """Yield what is assigned to a variable or an attribute: the keys of a dictionary change with what asks for them."""
     bindings: Iterable[ast.AST] = ()
     if isinstance(container, ast.Name):
         bindings = flow.names.bindings(container)
@@ -178,7 +197,7 @@ def _displays(flow: Tracer, container: ast.expr) -> Iterator[ast.Dict]:
         bindings = (store for store in stores if isinstance(store.ctx, ast.Store))
     for binding in bindings:
         value = assigned_value(flow.file, binding)
-        if isinstance(value, ast.Dict):
+        if value is not None:
             yield value
 
 
