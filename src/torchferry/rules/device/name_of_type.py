@@ -185,7 +185,9 @@ def _is_file(context: PythonContext, name: str) -> bool:
         cuda.DEVICE_TYPE,
         context.target.backend.DEVICE_TYPE,
     )
-    return context.project is not None and is_path and context.project.has_file(name)
+    if context.project is None or not is_path:
+        return False
+    return context.project.has_file(name) or (context.project.root / name).is_file()  # data, which is no source
 
 
 def _is_written(context: PythonContext, whole: ast.expr) -> bool:
