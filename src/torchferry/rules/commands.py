@@ -18,6 +18,9 @@ COMMAND_KINDS = (Kind.SHELL, Kind.MAKEFILE, Kind.DOCKERFILE)
 JOB_KINDS = (*COMMAND_KINDS, Kind.COMPOSE, Kind.YAML)
 """Kinds of file that hold command lines, those among other things included."""
 
+_OPTION_FILES = (".args", ".flags")
+"""Files of options, `python train.py @default.args`."""
+
 _TEXT = frozenset({"echo", "@echo", "printf", "@printf", "cat", "log", "info", "warn", "die"})
 _OF_PROJECT = lazy_regex(r"\.(?:vscode|devcontainer|env(?:\..*)?)\Z")
 _PYTHON = lazy_regex(r"(?:.*/)?python[\d.]*\Z")
@@ -59,6 +62,8 @@ def heredocs_of(context: Context) -> Iterator[Heredoc]:
 def _parts(context: Context) -> Iterator[Command | Heredoc]:
     if context.kind is Kind.DOCKERFILE:
         return docker_parts(context.text)
+    if context.path.endswith(_OPTION_FILES) and "#" not in context.text:
+        return parts(context.text.replace("\n", " "))  # an option is on one line, and its value on the next
     if context.kind not in (Kind.COMPOSE, Kind.YAML, Kind.JSON):
         return parts(context.text)
     return iter(()) if is_of_service(context.path) else yaml_parts(context.kind, context.text)

@@ -1,7 +1,8 @@
 """A CUDA device in a configuration file: `device: cuda`, `"map_location": "cuda:0"`.
 
 The program reads it and requests a device that the target does not have. A key counts if its name says that it
-contains a device. Numbers and lists of numbers stay, because they are indices on every target.
+contains a device. Numbers and lists of numbers stay, because they are indices on every target. `device: CUDA` is a fix
+to read: the code may compare it in small letters.
 
 Why: The configuration still requests CUDA after the code was migrated, so the program fails at its start.
 
@@ -25,6 +26,9 @@ from torchferry.source.lexicon import DEVICE_SPELLING, OTHER_DEVICES, lexicon
 from torchferry.source.settings import Setting, settings
 
 _KEY = lazy_regex(r"(?m)(?P<before>^[ \t]*\{?|[{,][ \t]*)([\"']?)(?P<key>[a-z]{2,8})\2[ \t]*:(?=[ \t\r\n{\[]|$)")
+
+_IN_CAPITALS = lazy_regex(r"(?:CUDA|Cuda)(?::\d{1,3})?\Z")
+"""A device that the code reads in small letters, or as the name of an enumeration."""
 
 CONFIG_KINDS = SETTINGS
 """Kinds of file that hold a program's settings."""
@@ -60,7 +64,7 @@ class DeviceSetting(Rule):
     CODE = "CFG101"
     EFFECT = Effect.RAISES
     UNDER_REDIRECT = UnderRedirect.NOTHING
-    WORDS = ("cuda",)
+    WORDS = ("cuda", "CUDA", "Cuda")
     KINDS = CONFIG_KINDS
 
     def check(self, context: Context) -> Iterable[Finding]:
@@ -77,18 +81,22 @@ class DeviceSetting(Rule):
             edits = [Edit(start, end, device)]
             yield self.finding(context, (start, end), message, Grade.UNSAFE, edits, effect=Effect.UNKNOWN)
         for setting in settings_of_program(context):
-            if not DEVICE_SPELLING.match(setting.value):
+            names_device = lexicon("device").names(setting.key)
+            is_capital = names_device and _IN_CAPITALS.match(setting.value) is not None
+            if not is_capital and not DEVICE_SPELLING.match(setting.value):
                 continue
             if lexicon("device").names(words_of_options(context).get(setting.start, "")):
                 continue  # SHL101
-            names_device = lexicon("device").names(setting.key)
+            word = device
+            if is_capital:
+                word = device.upper() if setting.value.isupper() else device.capitalize()
             message = say(
                 "setting `{key}` is the device `{value}`; on {target} it is `{use}`",
                 key=setting.key or "-",
                 value=setting.value,
                 target=context.target.title,
-                use=device + setting.value[len(cuda.DEVICE_TYPE) :],
+                use=word + setting.value[len(cuda.DEVICE_TYPE) :],
             )
-            edit = Edit(setting.start, setting.start + len(cuda.DEVICE_TYPE), device)
-            grade = Grade.SAFE if names_device else Grade.UNSAFE
+            edit = Edit(setting.start, setting.start + len(cuda.DEVICE_TYPE), word)
+            grade = Grade.SAFE if names_device and not is_capital else Grade.UNSAFE
             yield self.finding(context, (setting.start, setting.end), message, grade, [edit])

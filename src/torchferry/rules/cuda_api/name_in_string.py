@@ -3,7 +3,7 @@
 `mock.patch("torch.cuda.is_available")`, `monkeypatch.setattr("torch.cuda.device_count", ...)`,
 `importlib.import_module("torch.cuda.amp")`, `pydoc.locate("torch.cuda.Stream")`,
 `operator.attrgetter("cuda.is_available")(torch)`, `sys.modules["torch.cuda"]`, and in a configuration file
-`_target_: torch.cuda.amp.GradScaler`.
+`_target_: torch.cuda.amp.GradScaler`, or an expression that is evaluated, `transform: "lambda t: t.cuda()"`.
 Where it is known what looks the name up, the plugin's name is written. What another function does with such a string is
 for a person to read.
 
@@ -74,13 +74,15 @@ class NameInString(Rule):
 
     CODE = "CUD112"
     EFFECT = Effect.WRONG
-    WORDS = ("torch.cuda", "torch:cuda", '"cuda.', "'cuda.", '".cuda', "'.cuda")
+    WORDS = ("torch.cuda", "torch:cuda", ".cuda(", '"cuda.', "'cuda.", '".cuda', "'.cuda")
     KINDS = (Kind.PYTHON, *CONFIG_KINDS)
 
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each setting that names what is called."""
         for setting in settings_of_program(context):
             if setting.key != _TARGET or not _NAME.match(setting.value):
+                if ".cuda" in setting.value and _is_code(setting.value):
+                    yield self._unknown(context, (setting.start, setting.end), setting.value)
                 continue
             row = context.target.api(setting.value)
             span = (setting.start, setting.end)
@@ -149,6 +151,16 @@ def _is_read_on(context: PythonContext, node: ast.Constant) -> bool:
     while isinstance(parent := context.file.parents.get(read) if read is not None else None, ast.Attribute):
         read = parent
     return isinstance(read, ast.Attribute) and (context.names.qualified(read) or "").startswith(f"{cuda.NAMESPACE}.")
+
+
+def _is_code(text: str) -> bool:
+    """Whether a setting is an expression in Python that asks for CUDA: `lambda t: t.cuda()`."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(part, ast.Attribute) and part.attr == "cuda" for func in calls for part in ast.walk(func))
 
 
 def _by_hand(context: Context, name: str) -> Message:
