@@ -22,13 +22,12 @@ from torchferry.rules.commands import commands_of
 from torchferry.source.kinds import Kind
 from torchferry.source.shell import Command
 
-_OPTION = (
+_DIRECTIVE = lazy_regex(r"^#(?:SBATCH|BSUB|PBS)[ \t][^\n]*", re.MULTILINE)
+_ASKED = lazy_regex(
     r"(?:--gres(?:=|[ \t]{1,9})\S{0,80}?\bgpu\b\S{0,80}"
     r"|--gpus(?:-per-(?:node|task|socket))?(?:=|[ \t]{1,9})[\w:.${}*]{1,80}|-G[ \t]{1,9}[\w:.${}]{1,80}"
     r"|-gpu[ \t]{1,9}(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|\S{1,80})|-l[ \t]{1,9}\S{0,80}?\bn?gpus=\S{1,80})"
 )
-_DIRECTIVE = lazy_regex(r"^#(?:SBATCH|BSUB|PBS)[ \t]{1,9}(?P<option>" + _OPTION + ")", re.MULTILINE)
-_ASKED = lazy_regex(_OPTION)
 _PROGRAM = lazy_regex(r"(?:.*/)?(?:python[\d.]*|bash|sh|torchrun|accelerate|deepspeed|[\w.-]+\.(?:sh|py))\Z")
 """What a scheduler starts: the options behind it are its own."""
 
@@ -49,15 +48,14 @@ class SchedulerCards(Rule):
     def check(self, context: Context) -> Iterable[Finding]:
         """Yield a finding for each option and module."""
         title = context.target.title
-        for match in _DIRECTIVE.finditer(context.text):
-            yield self._asked(context, match.span("option"))
+        for line in _DIRECTIVE.finditer(context.text):
+            yield from self._asked(context, *line.span())
         for command in commands_of(context):
             names = [word.value.rpartition("/")[2] for word in command.words]
             if not _SCHEDULERS.isdisjoint(names[:2]):
                 start, end = command.words[0].end, command.words[-1].end
                 program = next((word.start for word in command.words[1:] if _PROGRAM.match(word.value)), end)
-                for match in _ASKED.finditer(context.text, start, program):
-                    yield self._asked(context, match.span())
+                yield from self._asked(context, start, program)
             for start, end in _loaded(command, names):
                 message = say(
                     "`{found}` loads CUDA: load what the cluster has for {target} instead",
@@ -66,13 +64,15 @@ class SchedulerCards(Rule):
                 )
                 yield self._finding(context, (start, end), message, Effect.UNKNOWN)
 
-    def _asked(self, context: Context, span: tuple[int, int]) -> Finding:
-        message = say(
-            "`{found}` asks for GPUs: write how the cluster calls the cards of {target}",
-            found=context.text[slice(*span)],
-            target=context.target.title,
-        )
-        return self._finding(context, span, message, self.EFFECT)
+    def _asked(self, context: Context, start: int, end: int) -> Iterable[Finding]:
+        """Yield a finding for each option in a part of the text."""
+        for match in _ASKED.finditer(context.text, start, end):
+            message = say(
+                "`{found}` asks for GPUs: write how the cluster calls the cards of {target}",
+                found=match.group(),
+                target=context.target.title,
+            )
+            yield self._finding(context, match.span(), message, self.EFFECT)
 
     def _finding(self, context: Context, span: tuple[int, int], message: Message, effect: Effect) -> Finding:
         return self.finding(context, span, message, Grade.MANUAL, effect=effect)
