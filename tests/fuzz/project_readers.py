@@ -276,6 +276,16 @@ def _included_lists(folder: Path, data: bytes) -> None:
     list(included_lists(folder, "all.txt", f"-r requirements.txt\n{data.decode(errors='replace')}"))
 
 
+@reader(
+    "code-in-a-setting", "text", "rules/cuda_api/name_in_string.py",
+    more=lambda: [b"lambda t: t.cuda()", b"[torch.cuda.Stream() for _ in range(2)]"],
+)  # fmt: skip
+def _code_in_a_setting(folder: Path, data: bytes) -> None:
+    from torchferry.rules.cuda_api.name_in_string import is_code
+
+    is_code(data.decode(errors="replace"))
+
+
 # --- the verdict on programs ---
 
 _LOOKUPS = [

@@ -19,6 +19,7 @@ References:
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable
 
 from torchferry.backends import cuda
@@ -81,7 +82,7 @@ class NameInString(Rule):
         """Yield a finding for each setting that names what is called."""
         for setting in settings_of_program(context):
             if setting.key != _TARGET or not _NAME.match(setting.value):
-                if ".cuda" in setting.value and _is_code(setting.value):
+                if ".cuda" in setting.value and is_code(setting.value):
                     yield self._unknown(context, (setting.start, setting.end), setting.value)
                 continue
             row = context.target.api(setting.value)
@@ -153,10 +154,12 @@ def _is_read_on(context: PythonContext, node: ast.Constant) -> bool:
     return isinstance(read, ast.Attribute) and (context.names.qualified(read) or "").startswith(f"{cuda.NAMESPACE}.")
 
 
-def _is_code(text: str) -> bool:
+def is_code(text: str) -> bool:
     """Whether a setting is an expression in Python that asks for CUDA: `lambda t: t.cuda()`."""
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the setting's own escapes
+            tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))

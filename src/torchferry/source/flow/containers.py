@@ -114,12 +114,12 @@ def _has_device_keys(flow: Tracer, value: ast.expr) -> bool:
     if not isinstance(value, ast.Call) or not value.args:
         return False
     keys: ast.expr | None = value.args[0]
-    made = last_name(value.func)
-    if made == "dict" and isinstance(keys, (ast.GeneratorExp, ast.ListComp)):
+    maker = last_name(value.func)
+    if maker == "dict" and isinstance(keys, (ast.GeneratorExp, ast.ListComp)):
         return isinstance(keys.elt, ast.Tuple) and bool(keys.elt.elts) and flow.values.holds(keys.elt.elts[0])
-    if made == "dict" and isinstance(keys, ast.Call):
+    if maker == "dict" and isinstance(keys, ast.Call):
         keys = keys.args[0] if last_name(keys.func) == "zip" and keys.args else None
-    elif made != "fromkeys":
+    elif maker != "fromkeys":
         return False
     return isinstance(keys, (ast.Tuple, ast.List, ast.Set)) and flow.values.has_peer(keys)
 
